@@ -68,7 +68,7 @@ extern const struct wf_backend wf_backend_staged;
 
 /** Begin the collectives of this rank that wait for bytes of its device, waiting for those: before
  * another begins on the same communicators, since all ranks begin them in one order. */
-void wf_staged_begin_waiting(void);
+void wf_staged_start_queued(void);
 
 /** A communicator with room for its ranks; backend and state are still to be set. */
 struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const char *label);

@@ -81,7 +81,7 @@ static bool progress_one(struct wf_coll *coll)
 /* Backends of the host begin collectives in the order in which the program asks for them. */
 static const struct wf_backend *host_backend(const struct wf_comm *comm)
 {
-    if (wf_comm_thread_state.waiting) wf_staged_begin_waiting();
+    if (wf_comm_thread_state.waiting) wf_staged_start_queued();
     return comm->backend;
 }
 

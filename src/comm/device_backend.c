@@ -17,7 +17,7 @@
 enum { WHY_BYTES = 512 };
 
 /* Two ranks with one GPU, in *other and the result; -1: none. */
-static int find_shared_device(const struct wf_introduction *all, int size, int *other)
+static int find_shared_device(const struct wf_peer_info *all, int size, int *other)
 {
     for (int rank = 1; rank < size; rank++)
         for (*other = 0; *other < rank; ++*other)
@@ -26,7 +26,7 @@ static int find_shared_device(const struct wf_introduction *all, int size, int *
 }
 
 /* The same on all ranks. gives: false and the reason */
-static bool all_can(const struct wf_comm *comm, const struct wf_introduction *all, char *why)
+static bool all_can(const struct wf_comm *comm, const struct wf_peer_info *all, char *why)
 {
     int other, rank;
 
@@ -58,11 +58,11 @@ static void log_staging(const struct wf_comm *comm, const char *name, const char
     told = true;
 }
 
-static void introduce(const struct wf_device_collectives *library, bool first,
-                      struct wf_introduction *mine)
+static void fill_peer_info(const struct wf_device_collectives *library, bool first,
+                           struct wf_peer_info *mine)
 {
     if (wf_knobs.nccl)
-        library->introduce(first, mine);
+        library->fill_peer_info(first, mine);
     else
         snprintf(mine->why_not, sizeof mine->why_not, "WEFT_NCCL is 0");
 }
@@ -70,10 +70,10 @@ static void introduce(const struct wf_device_collectives *library, bool first,
 static void choose(struct wf_comm *comm)
 {
     const struct wf_device_collectives *library = wf_device_library()->collectives;
-    struct wf_introduction mine = {.version = 0}, *all = wf_calloc((size_t)comm->size, sizeof *all);
+    struct wf_peer_info mine = {.version = 0}, *all = wf_calloc((size_t)comm->size, sizeof *all);
     char why[WHY_BYTES];
 
-    introduce(library, comm->rank == 0, &mine);
+    fill_peer_info(library, comm->rank == 0, &mine);
     wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
     if (all_can(comm, all, why)) {
         wf_in_stream_open(comm, all[0].comm);

@@ -10,11 +10,11 @@
 
 #include "comm/comm.h"
 
-enum { WF_DEVICE_ID_BYTES = 16, WF_COMM_ID_BYTES = 128, WF_INTRODUCTION_TEXT = 256 };
+enum { WF_DEVICE_ID_BYTES = 16, WF_COMM_ID_BYTES = 128, WF_PEER_INFO_TEXT = 256 };
 
 /** What every rank tells the others before a communicator is opened. */
-struct wf_introduction {
-    char why_not[WF_INTRODUCTION_TEXT];       /* this rank cannot; empty: it can */
+struct wf_peer_info {
+    char why_not[WF_PEER_INFO_TEXT];          /* this rank cannot; empty: it can */
     int version;                              /* of the library that moves bytes */
     unsigned char device[WF_DEVICE_ID_BYTES]; /* no two devices have the same */
     unsigned char comm[WF_COMM_ID_BYTES];     /* of the first rank: the new communicator */
@@ -30,7 +30,7 @@ struct wf_device_collectives {
     const char *name; /* "nccl" */
 
     /** `first`: of the new communicator, whose id it makes up. */
-    void (*introduce)(bool first, struct wf_introduction *mine);
+    void (*fill_peer_info)(bool first, struct wf_peer_info *mine);
     /** Begin to open the communicator of this id; collective. gives: its state, for the others */
     void *(*open)(const unsigned char *comm, int size, int rank);
     /** FAILED: `why` has the call and the library's own text. Also of what went wrong later. */

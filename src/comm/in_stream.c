@@ -69,7 +69,7 @@ static void free_unless_needed(struct wf_in_stream *entry)
     wf_free(entry);
 }
 
-static void append(struct wf_in_stream *entry)
+static void append_unfinished(struct wf_in_stream *entry)
 {
     if (given.last)
         given.last->next = entry;
@@ -161,11 +161,11 @@ static void in_stream_start(struct wf_coll *coll)
     wf_device_driver->stream_wait(WF_STREAM_COMM, entry->ready);
     issue(entry, coll);
     wf_device_driver->event_record(entry->done, WF_STREAM_COMM);
-    append(entry);
+    append_unfinished(entry);
     coll->state = entry;
 }
 
-static void stop_waiting(struct wf_coll *coll)
+static void mark_waited_for(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
@@ -179,16 +179,16 @@ static bool in_stream_step(struct wf_coll *coll)
     struct wf_in_stream *entry = coll->state;
 
     if (!entry->ended && !wf_device_driver->event_done(entry->done)) return false;
-    stop_waiting(coll);
+    mark_waited_for(coll);
     return true;
 }
 
-static void in_stream_order(struct wf_coll *coll)
+static void in_stream_order_compute_stream(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
     if (!entry->ended) wf_device_driver->stream_wait(WF_STREAM_COMPUTE, entry->done);
-    stop_waiting(coll);
+    mark_waited_for(coll);
 }
 
 static void in_stream_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes)
@@ -201,7 +201,7 @@ const struct wf_backend wf_backend_in_stream = {
     .name = "nccl",
     .start = in_stream_start,
     .step = in_stream_step,
-    .order = in_stream_order,
+    .order = in_stream_order_compute_stream,
     .missing = in_stream_describe_missing_ranks,
 };
 

@@ -34,15 +34,6 @@ static size_t bytes_received(const struct wf_coll *coll)
     return wf_coll_recv_count(coll) * weft_dtype_size(coll->dtype);
 }
 
-/* Peers may wait for this rank already: without memory the job ends. */
-static struct wf_block *new_pinned_or_die(size_t bytes)
-{
-    struct wf_block *block = wf_block_new_pinned(bytes);
-
-    if (!block) WF_DIE("collective: %s", weft_error_message());
-    return block;
-}
-
 /* What is given to `later` from now on comes after what `earlier` has been given so far. */
 static void order_streams(enum wf_stream earlier, enum wf_stream later)
 {
@@ -55,7 +46,7 @@ static void order_streams(enum wf_stream earlier, enum wf_stream later)
 
 /* ---- the order of beginning ---- */
 
-static void append_waiting(struct wf_staged *staged)
+static void append_to_queue(struct wf_staged *staged)
 {
     struct wf_staged **link = &wf_comm_thread_state.waiting;
 
@@ -63,7 +54,7 @@ static void append_waiting(struct wf_staged *staged)
     *link = staged;
 }
 
-static void begin_first_waiting(void)
+static void start_oldest_queued(void)
 {
     struct wf_staged *staged = wf_comm_thread_state.waiting;
 
@@ -73,11 +64,11 @@ static void begin_first_waiting(void)
     staged->host.backend->start(&staged->host);
 }
 
-void wf_staged_begin_waiting(void)
+void wf_staged_start_queued(void)
 {
     while (wf_comm_thread_state.waiting) {
         wf_device_event_wait(wf_comm_thread_state.waiting->copied);
-        begin_first_waiting();
+        start_oldest_queued();
     }
 }
 
@@ -90,12 +81,13 @@ static void copy_to_host(struct wf_staged *staged)
 
     order_streams(WF_STREAM_COMPUTE, WF_STREAM_COMM);
     if (sent) {
-        staged->send = new_pinned_or_die(sent);
+        staged->send = wf_block_new_pinned_or_die(sent, "collective");
         wf_device_driver->download(staged->send->data, coll->send, sent, WF_STREAM_COMM);
     }
     if (received)
-        staged->recv = staged->send && coll->send == coll->recv ? wf_block_retain(staged->send)
-                                                                : new_pinned_or_die(received);
+        staged->recv = staged->send && coll->send == coll->recv
+                           ? wf_block_retain(staged->send)
+                           : wf_block_new_pinned_or_die(received, "collective");
     staged->copied = wf_device_event_new();
     wf_device_driver->event_record(staged->copied, WF_STREAM_COMM);
 }
@@ -119,7 +111,7 @@ static void staged_start(struct wf_coll *coll)
     staged->host.send = staged->send ? staged->send->data : NULL;
     staged->host.recv = staged->recv ? staged->recv->data : NULL;
     coll->state = staged;
-    append_waiting(staged);
+    append_to_queue(staged);
 }
 
 static void finish(struct wf_staged *staged)
@@ -131,7 +123,7 @@ static void finish(struct wf_staged *staged)
         wf_device_driver->upload(coll->recv, staged->recv->data, bytes_received(coll),
                                  WF_STREAM_COMM);
         order_streams(WF_STREAM_COMM, WF_STREAM_COMPUTE);
-        wf_block_set_in_stream(staged->recv, WF_BLOCK_IN_COMM);
+        wf_block_mark_used_by_stream(staged->recv, WF_BLOCK_IN_COMM);
         wf_block_release(staged->recv);
     }
     wf_free(staged);
@@ -145,7 +137,7 @@ static bool staged_step(struct wf_coll *coll)
     if (!staged->begun) {
         if (wf_comm_thread_state.waiting != staged || !wf_device_driver->event_done(staged->copied))
             return false;
-        begin_first_waiting();
+        start_oldest_queued();
     }
     if (!staged->host.complete) staged->host.complete = staged->host.backend->step(&staged->host);
     if (!staged->host.complete) return false;

@@ -2,18 +2,11 @@
  * initial_weights_sync.c: makes replicas start with equal values: compares hashes of all parameters
  * in one message, or copies the first replica's.
  */
-#include "base/elements/dtype.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/mem.h"
 #include "data_parallel/data_parallel.h"
 #include "mesh/mesh.h"
 #include "tensor/host_copy.h"
-
-static size_t tensor_bytes(const weft_tensor *t)
-{
-    return (size_t)t->layout->desc.numel * wf_dtypes[t->layout->desc.dtype].size;
-}
 
 static void all_reduce_max(struct wf_comm *comm, int64_t *numbers, int count)
 {
@@ -31,13 +24,9 @@ static void all_reduce_max(struct wf_comm *comm, int64_t *numbers, int count)
 /* Ranks compare: without memory for a copy on the host the job ends. */
 static int64_t hash_elements(const weft_tensor *t)
 {
-    struct wf_host_elements host;
-    int64_t hash;
+    int64_t hash = wf_tensor_hash_elements(t, "data_parallel");
 
-    if (wf_host_elements_open(&host, t, "data_parallel") != WEFT_OK)
-        WF_DIE("data parallel: %s", weft_error_message());
-    hash = (int64_t)(wf_hash_bytes(host.data, tensor_bytes(t)) >> 1);
-    wf_host_elements_close(&host);
+    if (hash < 0) WF_DIE("data parallel: %s", weft_error_message());
     return hash;
 }
 

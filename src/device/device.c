@@ -36,7 +36,7 @@ static void log_device(int number, int count)
     wf_log(WF_LOG_INFO, "device", "%s %d of %d: %s", wf_device_driver->name, number, count, text);
 }
 
-static weft_status open_device(const struct wf_device_library *library)
+static weft_status open_device_of_rank(const struct wf_device_library *library)
 {
     char why[REASON_BYTES] = "";
     int count = library->driver->count(why, sizeof why);
@@ -64,7 +64,7 @@ weft_status wf_device_need(weft_device device)
     if (device != WEFT_CUDA || wf_device_driver) return WEFT_OK;
     library = wf_device_library_load(why, sizeof why);
     WF_NEED_LOCAL(library, WEFT_ERR_NOT_FOUND, "CUDA: the CUDA part cannot be loaded: %s", why);
-    return open_device(library);
+    return open_device_of_rank(library);
 }
 
 const struct wf_device_library *wf_device_library(void) { return rank.library; }

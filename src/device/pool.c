@@ -37,11 +37,6 @@ static struct pool *my_pool(void) { return wf_pool_of_thread ? wf_pool_of_thread
 
 struct pool *wf_pool_or_new(void) { return my_pool(); }
 
-static int64_t *cached_bytes_of(struct pool *pool, enum wf_block_list list)
-{
-    return list == WF_LIST_DEVICE ? &pool->cached_on_device : &pool->cached;
-}
-
 static struct wf_block *take_cached_or_new_block(struct pool *pool, unsigned size_class,
                                                  enum wf_block_list list)
 {
@@ -49,7 +44,7 @@ static struct wf_block *take_cached_or_new_block(struct pool *pool, unsigned siz
 
     if (!block) return wf_pool_carve_block(pool, size_class, list);
     pool->idle[list][size_class] = block->next;
-    *cached_bytes_of(pool, list) -= block->capacity;
+    pool->counts[wf_device_of_list(list)].cached -= block->capacity;
     return block;
 }
 
@@ -98,8 +93,8 @@ static void count_new_block(struct count *count, const struct wf_block *block)
     if (count->live_all > count->peak_all) count->peak_all = count->live_all;
 }
 
-static void begin_block(struct count *count, struct wf_block *block, size_t bytes,
-                        enum wf_category category)
+static void init_live_block(struct count *count, struct wf_block *block, size_t bytes,
+                            enum wf_category category)
 {
     block->refs = 1;
     block->category = (uint8_t)category;
@@ -120,7 +115,7 @@ new_block_off_hot_path(struct pool *pool, size_t bytes, enum wf_category categor
             pool, bytes, size_class, category == WF_MEM_COMM ? pool->comm_list : WF_LIST_PRIVATE);
     if (!block) return fail_out_of_memory(pool, WEFT_CPU, bytes, category);
     ALLOW(block->data, bytes);
-    begin_block(&pool->counts[WEFT_CPU], block, bytes, category);
+    init_live_block(&pool->counts[WEFT_CPU], block, bytes, category);
     return block;
 }
 
@@ -141,16 +136,16 @@ struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
     block = *list;
     if (--pool->until_failure == 0 || !block) return new_block_off_hot_path(pool, bytes, category);
     *list = block->next;
-    pool->cached -= block->capacity;
+    pool->counts[WEFT_CPU].cached -= block->capacity;
     ALLOW(block->data, bytes);
-    begin_block(&pool->counts[WEFT_CPU], block, bytes, category);
+    init_live_block(&pool->counts[WEFT_CPU], block, bytes, category);
     return block;
 }
 
 static weft_device device_of_block(const struct wf_block *block)
 {
     if (block->size_class == SIMULATED_CLASS) return WEFT_META;
-    return block->list == WF_LIST_DEVICE ? WEFT_CUDA : WEFT_CPU;
+    return wf_device_of_list(block->list);
 }
 
 static void remove_live_bytes(struct pool *pool, const struct wf_block *block)
@@ -174,7 +169,7 @@ void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
 
     block->special_cases = 0;
     if (block->list != WF_LIST_DEVICE) FORBID(block->data, (size_t)block->capacity);
-    *cached_bytes_of(pool, block->list) += block->capacity;
+    pool->counts[device_of_block(block)].cached += block->capacity;
     block->next = *list;
     *list = block;
 }
@@ -204,7 +199,7 @@ void wf_block_recycle(struct wf_block *block)
     FORBID(block->data, (size_t)block->capacity);
     pool->counts[WEFT_CPU].live[block->category] -= block->bytes;
     pool->counts[WEFT_CPU].live_all -= block->bytes;
-    pool->cached += block->capacity;
+    pool->counts[WEFT_CPU].cached += block->capacity;
     block->next = *list;
     *list = block;
 }
@@ -240,7 +235,7 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
 static struct wf_block *new_block_of_list(size_t bytes, enum wf_category category,
                                           enum wf_block_list list, unsigned special_cases)
 {
-    weft_device device = list == WF_LIST_DEVICE ? WEFT_CUDA : WEFT_CPU;
+    weft_device device = wf_device_of_list(list);
     struct pool *pool = my_pool();
     unsigned size_class = wf_size_class_of(bytes);
     struct wf_block *block;
@@ -253,7 +248,7 @@ static struct wf_block *new_block_of_list(size_t bytes, enum wf_category categor
     if (!block) return fail_out_of_memory(pool, device, bytes, category);
     if (list != WF_LIST_DEVICE) ALLOW(block->data, bytes);
     block->special_cases = (uint8_t)special_cases;
-    begin_block(&pool->counts[device], block, bytes, category);
+    init_live_block(&pool->counts[device], block, bytes, category);
     return block;
 }
 
@@ -271,27 +266,23 @@ struct wf_block *wf_block_new_pinned(size_t bytes)
     return new_block_of_list(bytes, WF_MEM_COMM, WF_LIST_PINNED, 0);
 }
 
+struct wf_block *wf_block_new_pinned_or_die(size_t bytes, const char *what)
+{
+    struct wf_block *block = wf_block_new_pinned(bytes);
+
+    if (!block) WF_DIE("%s: %s", what, weft_error_message());
+    return block;
+}
+
 /* ---- figures, the end ---- */
-
-static struct wf_pool_stats stats_from_count(const struct count *count, enum wf_category category,
-                                             int64_t cached)
-{
-    if (category == WF_CATEGORIES)
-        return (struct wf_pool_stats){count->live_all, count->peak_all, cached};
-    return (struct wf_pool_stats){count->live[category], count->peak[category], 0};
-}
-
-static int64_t cached_bytes_on(const struct pool *pool, weft_device device)
-{
-    if (device == WEFT_META) return 0;
-    return device == WEFT_CUDA ? pool->cached_on_device : pool->cached;
-}
 
 struct wf_pool_stats wf_pool_stats_on(weft_device device, enum wf_category category)
 {
-    const struct pool *pool = my_pool();
+    const struct count *count = &my_pool()->counts[device];
 
-    return stats_from_count(&pool->counts[device], category, cached_bytes_on(pool, device));
+    if (category == WF_CATEGORIES)
+        return (struct wf_pool_stats){count->live_all, count->peak_all, count->cached};
+    return (struct wf_pool_stats){count->live[category], count->peak[category], 0};
 }
 
 struct wf_pool_stats wf_pool_stats(enum wf_category category)

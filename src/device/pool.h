@@ -81,9 +81,11 @@ struct wf_block *wf_block_new_on(weft_device device, size_t bytes, enum wf_categ
 /** Host memory that the device copies from and to by itself, and that peers can read; counted as
  *  communication. The rank has its device. Fails as wf_block_new. */
 struct wf_block *wf_block_new_pinned(size_t bytes);
+/** The same for `what`, for which peers or the device wait already: without memory the job ends. */
+struct wf_block *wf_block_new_pinned_or_die(size_t bytes, const char *what);
 
 /** `bits` (WF_BLOCK_IN_..): what was given to that stream uses the block, of a device or pinned. */
-static inline void wf_block_set_in_stream(struct wf_block *block, unsigned bits)
+static inline void wf_block_mark_used_by_stream(struct wf_block *block, unsigned bits)
 {
     block->special_cases |= (uint8_t)bits;
 }

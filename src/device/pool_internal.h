@@ -45,7 +45,7 @@ struct chunk {
 
 struct count {
     int64_t live[WF_CATEGORIES], peak[WF_CATEGORIES];
-    int64_t live_all, peak_all;
+    int64_t live_all, peak_all, cached;
 };
 
 /* A released block that a stream still uses until the event. */
@@ -57,7 +57,6 @@ struct held_block {
 struct pool {
     int64_t until_failure; /* counts down on every request; fails on reaching 0 */
     struct count counts[WEFT_DEVICES];
-    int64_t cached, cached_on_device;
     enum wf_block_list comm_list; /* which list serves WF_MEM_COMM: WF_LIST_SHARED while a shared
                       source is installed */
     struct wf_block *idle[WF_BLOCK_LISTS][CLASSES];
@@ -78,7 +77,12 @@ extern _Thread_local struct pool *wf_pool_of_thread;
 /** This thread's pool; made when it has none. */
 struct pool *wf_pool_or_new(void);
 
-static inline struct header *header_of(struct wf_block *block)
+static inline weft_device wf_device_of_list(enum wf_block_list list)
+{
+    return list == WF_LIST_DEVICE ? WEFT_CUDA : WEFT_CPU;
+}
+
+static inline struct header *header_of_block(struct wf_block *block)
 {
     return (struct header *)(void *)block;
 }

@@ -45,31 +45,32 @@ static struct wf_block *new_block_header(struct pool *pool, struct wf_region *re
                                .list = (uint8_t)region->list,
                                .size_class = (uint8_t)size_class,
                                .capacity = (int64_t)wf_size_class_capacity(size_class)};
-    header_of(block)->region = region;
+    header_of_block(block)->region = region;
     if (region->list != WF_LIST_DEVICE) FORBID(data, wf_size_class_capacity(size_class));
     return block;
 }
 
 static void free_block_header(struct pool *pool, struct wf_block *block)
 {
-    const struct wf_region *region = header_of(block)->region;
+    const struct wf_region *region = header_of_block(block)->region;
 
     if (!region->orphan && region->list != WF_LIST_DEVICE)
         ALLOW(block->data, (size_t)block->capacity);
-    header_of(block)->region = NULL;
+    header_of_block(block)->region = NULL;
     block->next = pool->spare;
     pool->spare = block;
 }
 
 /* ---- from and to the system ---- */
 
-static bool may_use_source(const struct pool *pool, enum wf_block_list list)
+static bool list_may_use_shared_source(const struct pool *pool, enum wf_block_list list)
 {
     return list == WF_LIST_SHARED || (list == WF_LIST_PINNED && pool->comm_list == WF_LIST_SHARED);
 }
 
 /* Of shared memory there may be no more: then what is pinned is private. */
-static struct wf_region *map_from_source(struct pool *pool, size_t bytes, enum wf_block_list list)
+static struct wf_region *map_region_from_shared_source(struct pool *pool, size_t bytes,
+                                                       enum wf_block_list list)
 {
     struct wf_region *region;
 
@@ -84,7 +85,8 @@ static struct wf_region *map_region(struct pool *pool, size_t bytes, enum wf_blo
 {
     struct wf_region *region = NULL;
 
-    if (may_use_source(pool, list)) region = map_from_source(pool, bytes, list);
+    if (list_may_use_shared_source(pool, list))
+        region = map_region_from_shared_source(pool, bytes, list);
     if (!region && list != WF_LIST_SHARED) {
         pool->system_calls++;
         region = wf_region_map(bytes, list, NULL);
@@ -126,7 +128,7 @@ static void count_idle_blocks(struct pool *pool)
     for (int list = 0; list < WF_BLOCK_LISTS; list++)
         for (int c = 0; c < CLASSES; c++)
             for (struct wf_block *b = pool->idle[list][c]; b; b = b->next)
-                header_of(b)->region->idle++;
+                header_of_block(b)->region->idle++;
 }
 
 static bool may_unmap(const struct wf_region *region, bool from_source)
@@ -140,13 +142,12 @@ static void drop_blocks_of_idle_regions(struct pool *pool, struct wf_block **lis
 
     for (block = *list; block; block = next) {
         next = block->next;
-        if (!may_unmap(header_of(block)->region, from_source)) {
+        if (!may_unmap(header_of_block(block)->region, from_source)) {
             block->next = kept;
             kept = block;
             continue;
         }
-        *(block->list == WF_LIST_DEVICE ? &pool->cached_on_device : &pool->cached) -=
-            block->capacity;
+        pool->counts[wf_device_of_list(block->list)].cached -= block->capacity;
         free_block_header(pool, block);
     }
     *list = kept;
@@ -183,7 +184,7 @@ static void orphan_idle_blocks(struct pool *pool, enum wf_block_list list, int s
     struct wf_block *block, *next, *kept = NULL;
 
     for (block = pool->idle[list][size_class]; block; block = next) {
-        bool orphan = header_of(block)->region->orphan;
+        bool orphan = header_of_block(block)->region->orphan;
         struct wf_block **to = orphan ? &pool->idle[list][ORPHAN_CLASS] : &kept;
 
         next = block->next;
@@ -194,7 +195,7 @@ static void orphan_idle_blocks(struct pool *pool, enum wf_block_list list, int s
 }
 
 /* Blocks that outlive their source may still be read by their owner, but are never used again. */
-static void orphan_blocks_of_source(struct pool *pool)
+static void orphan_blocks_of_shared_source(struct pool *pool)
 {
     for (struct wf_region *r = pool->regions; r; r = r->next) {
         if (!r->from_source) continue;
@@ -219,7 +220,7 @@ void wf_pool_set_shared_source(const struct wf_mem_source *source)
     if (pool->comm_list) {
         wf_pool_recycle_held(pool, 0);
         wf_pool_unmap_idle_regions(pool, true);
-        orphan_blocks_of_source(pool);
+        orphan_blocks_of_shared_source(pool);
     }
     pool->comm_list = source ? WF_LIST_SHARED : WF_LIST_PRIVATE;
     pool->source = source ? *source : (struct wf_mem_source){0};

@@ -13,7 +13,7 @@
 enum { IN_STREAMS = WF_BLOCK_IN_COMPUTE | WF_BLOCK_IN_COMM };
 
 /* The compute stream waits for the other where a block is in both. */
-static struct wf_device_event *record_end_of_use(unsigned special_cases)
+static struct wf_device_event *record_event_after_last_use(unsigned special_cases)
 {
     struct wf_device_event *event = wf_device_event_new();
 
@@ -26,7 +26,7 @@ static struct wf_device_event *record_end_of_use(unsigned special_cases)
     return event;
 }
 
-static void grow_queue(struct pool *pool)
+static void grow_held_queue(struct pool *pool)
 {
     struct held_block *items = wf_malloc((size_t)(2 * pool->held_room + 16) * sizeof *items);
 
@@ -44,9 +44,9 @@ bool wf_pool_hold_block(struct pool *pool, struct wf_block *block)
 
     if (block->list == WF_LIST_DEVICE) in_streams &= ~(unsigned)WF_BLOCK_IN_COMPUTE;
     if (!in_streams || !wf_device_driver) return false;
-    if (pool->n_held == pool->held_room) grow_queue(pool);
+    if (pool->n_held == pool->held_room) grow_held_queue(pool);
     pool->held[(pool->first_held + pool->n_held++) % pool->held_room] =
-        (struct held_block){block, record_end_of_use(in_streams)};
+        (struct held_block){block, record_event_after_last_use(in_streams)};
     pool->held_bytes += block->capacity;
     return true;
 }

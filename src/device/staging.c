@@ -17,24 +17,20 @@ int64_t wf_device_synchronization_count(void) { return synchronizations; }
 
 static size_t piece_bytes(size_t left) { return left < PIECE_BYTES ? left : PIECE_BYTES; }
 
-/* The device may be busy for others already: without memory the job ends. */
-static struct wf_block *new_pinned_or_die(size_t bytes)
+static struct wf_block *new_piece(size_t bytes)
 {
-    struct wf_block *block = wf_block_new_pinned(bytes);
-
-    if (!block) WF_DIE("copy between host and GPU: %s", weft_error_message());
-    return block;
+    return wf_block_new_pinned_or_die(bytes, "copy between host and GPU");
 }
 
 void wf_device_upload_staged(void *to, const void *host, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
         size_t n = piece_bytes(bytes - at);
-        struct wf_block *piece = new_pinned_or_die(n);
+        struct wf_block *piece = new_piece(n);
 
         memcpy(piece->data, (const char *)host + at, n);
         wf_device_driver->upload((char *)to + at, piece->data, n, WF_STREAM_COMPUTE);
-        wf_block_set_in_stream(piece, WF_BLOCK_IN_COMPUTE);
+        wf_block_mark_used_by_stream(piece, WF_BLOCK_IN_COMPUTE);
         wf_block_release(piece);
     }
 }
@@ -47,16 +43,16 @@ struct download {
     size_t bytes;
 };
 
-static struct download start_download(char *host, const char *from, size_t bytes)
+static struct download start_piece_download(char *host, const char *from, size_t bytes)
 {
-    struct download d = {new_pinned_or_die(bytes), wf_device_event_new(), host, bytes};
+    struct download d = {new_piece(bytes), wf_device_event_new(), host, bytes};
 
     wf_device_driver->download(d.piece->data, from, bytes, WF_STREAM_COMPUTE);
     wf_device_driver->event_record(d.event, WF_STREAM_COMPUTE);
     return d;
 }
 
-static void finish_download(struct download *d)
+static void finish_piece_download(struct download *d)
 {
     wf_device_event_wait(d->event);
     memcpy(d->host, d->piece->data, d->bytes);
@@ -69,13 +65,13 @@ static void download_pieces(char *host, const char *from, size_t bytes)
 {
     struct download before, next;
 
-    before = start_download(host, from, piece_bytes(bytes));
+    before = start_piece_download(host, from, piece_bytes(bytes));
     for (size_t at = PIECE_BYTES; at < bytes; at += PIECE_BYTES) {
-        next = start_download(host + at, from + at, piece_bytes(bytes - at));
-        finish_download(&before);
+        next = start_piece_download(host + at, from + at, piece_bytes(bytes - at));
+        finish_piece_download(&before);
         before = next;
     }
-    finish_download(&before);
+    finish_piece_download(&before);
 }
 
 void wf_device_download_staged(void *host, const void *from, size_t bytes, const char *who)

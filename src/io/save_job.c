@@ -49,7 +49,7 @@ weft_status wf_slice_writer_write(struct wf_slice_writer *w, size_t base, const 
                                   const struct wf_file_slice *piece)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *host = wf_host_twin((weft_tensor *)(uintptr_t)t, "save");
+    weft_tensor *host = wf_tensor_on_host((weft_tensor *)(uintptr_t)t, "save");
     weft_status status = weft_error_status();
 
     w->base = base;

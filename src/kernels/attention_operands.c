@@ -116,7 +116,8 @@ static void set_bias(struct wf_attention_operands *o, const struct wf_kernel_cal
 }
 
 /* [B,H,Tq] or [B,G,R,Tq] */
-static void set_lse(struct wf_attention_operands *o, const struct wf_tensor_desc *d, int index)
+static void set_lse_strides(struct wf_attention_operands *o, const struct wf_tensor_desc *d,
+                            int index)
 {
     o->lse = (struct wf_attention_scores){.index = index,
                                           .batch = d->stride[0],
@@ -125,8 +126,8 @@ static void set_lse(struct wf_attention_operands *o, const struct wf_tensor_desc
                                           .row = d->stride[d->ndim - 1]};
 }
 
-static void set_separate(struct wf_attention_operands *o, const struct wf_kernel_call *k,
-                         bool backward)
+static void set_separate_qkv(struct wf_attention_operands *o, const struct wf_kernel_call *k,
+                             bool backward)
 {
     int q = places[backward ? WF_ATTENTION_GRAD : WF_ATTENTION].queries;
     enum head_layout layout = k->in[q]->ndim == 5 ? GROUPS : HEADS;
@@ -143,8 +144,8 @@ static void set_separate(struct wf_attention_operands *o, const struct wf_kernel
     set_role(o, WF_ATT_DV, k, true, 2, HEADS, 0);
 }
 
-static void set_packed(struct wf_attention_operands *o, const struct wf_kernel_call *k,
-                       bool backward)
+static void set_packed_qkv(struct wf_attention_operands *o, const struct wf_kernel_call *k,
+                           bool backward)
 {
     int qkv = places[backward ? WF_ATTENTION_PACKED_GRAD : WF_ATTENTION_PACKED].queries;
     bool grouped = k->attrs->attention.grouped;
@@ -167,10 +168,11 @@ void wf_attention_operands_make(struct wf_attention_operands *o, const struct wf
     bool packed = form == WF_ATTENTION_PACKED || form == WF_ATTENTION_PACKED_GRAD;
 
     if (packed)
-        set_packed(o, k, backward);
+        set_packed_qkv(o, k, backward);
     else
-        set_separate(o, k, backward);
-    set_lse(o, backward ? k->in[places[form].lse] : k->out[1], backward ? places[form].lse : 1);
+        set_separate_qkv(o, k, backward);
+    set_lse_strides(o, backward ? k->in[places[form].lse] : k->out[1],
+                    backward ? places[form].lse : 1);
     set_mask(o, k, places[form].mask);
     set_bias(o, k, places[form].mask + 1, !backward ? WF_MAX_OUT : packed ? 1 : 3);
 }

@@ -22,16 +22,6 @@ static const struct wf_device_kernels *kernels_of_rank(void)
     return kernels;
 }
 
-/* What the device's kernel has prepared until it found that it has none for these dtypes. */
-static void drop_prepared(struct wf_kernel_call *k)
-{
-    if (k->prep && k->drop)
-        k->drop(k->prep);
-    else
-        wf_free(k->prep);
-    weft_error_clear();
-}
-
 weft_status wf_prepare_kernel_on(weft_device device, enum wf_kernel kernel,
                                  struct wf_kernel_call *k)
 {
@@ -44,7 +34,8 @@ weft_status wf_prepare_kernel_on(weft_device device, enum wf_kernel kernel,
     if (prepare) {
         status = prepare(k);
         if (status != WEFT_ERR_DTYPE) return status;
-        drop_prepared(k);
+        wf_kernel_call_drop(k); /* prepared until it found that there is none for these dtypes */
+        weft_error_clear();
         *k = as_given;
     }
     return wf_prepare_through_host(cpu_kernels[kernel], k);

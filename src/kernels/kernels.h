@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/elements/tensor_desc.h"
+#include "base/mem.h"
 #include "kernels/op_attrs.h"
 #include <weft/error.h>
 
@@ -37,6 +38,16 @@ struct wf_kernel_call {
     const struct wf_tensor_desc *out[WF_MAX_OUT]; /* NULL: output not wanted */
     const union wf_op_attrs *attrs;               /* the plan's */
 };
+
+/** Free what was prepared; a call of which nothing was is allowed. */
+static inline void wf_kernel_call_drop(struct wf_kernel_call *k)
+{
+    if (k->prep && k->drop)
+        k->drop(k->prep);
+    else
+        wf_free(k->prep);
+    k->prep = NULL;
+}
 
 /** Choose k->run. fails: WEFT_ERR_DTYPE when the op has no kernel for these dtypes. */
 typedef weft_status wf_kernel_prepare(struct wf_kernel_call *k);

@@ -76,12 +76,7 @@ static void drop_through_host(void *prep)
 {
     struct through_host *p = prep;
 
-    if (p->host.prep) {
-        if (p->host.drop)
-            p->host.drop(p->host.prep);
-        else
-            wf_free(p->host.prep);
-    }
+    wf_kernel_call_drop(&p->host);
     wf_free(p);
 }
 

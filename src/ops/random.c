@@ -68,7 +68,7 @@ static weft_status fill_local_shard(enum wf_op op, weft_tensor *t, struct wf_op_
 }
 
 /* The op that draws the numbers of a generator of cuRAND's kind. */
-static weft_status choose_curand_op(enum wf_op *op)
+static weft_status to_curand_op(enum wf_op *op)
 {
     WF_NEED(*op == WF_OP_uniform || *op == WF_OP_normal, WEFT_ERR_ARG,
             "%s: cuRAND's generator draws uniform and normal numbers only", wf_ops[*op].name);
@@ -86,7 +86,7 @@ static weft_status draw_in_place(enum wf_op op, weft_tensor *t, weft_generator *
             "%s: the terms of a partial sum would not add up to random numbers", wf_ops[op].name);
     by_shard = wf_random_is_local() && t->layout->mesh;
     g = wf_generator_or_current(g);
-    if (g->curand) WF_TRY(choose_curand_op(&op));
+    if (g->curand) WF_TRY(to_curand_op(&op));
     set_seed_and_draw(&args, g);
     WF_TRY((by_shard ? fill_local_shard : wf_fill_with_op)(op, t, args));
     if (!is_outside_mesh(t->layout)) g->draw += g->curand ? (uint64_t)weft_numel(t) : 1;
@@ -269,7 +269,7 @@ static weft_tensor *draw_with_input(enum wf_op op, weft_tensor *x, weft_generato
     weft_tensor *y;
 
     g = wf_generator_or_current(g);
-    if (g->curand) WF_TRY_PTR(choose_curand_op(&op));
+    if (g->curand) WF_TRY_PTR(to_curand_op(&op));
     set_seed_and_draw(&args, g);
     y = wf_dispatch_op_one_output(op, &x, 1, &args);
     if (y && !is_outside_mesh(x->layout)) g->draw++;

@@ -34,7 +34,7 @@ struct gradients {
     double p;
 };
 
-static struct group *group_of_gradient(struct gradients *all, const weft_tensor *grad)
+static struct group *find_or_add_gradient_group(struct gradients *all, const weft_tensor *grad)
 {
     weft_mesh *mesh = weft_tensor_mesh(grad);
     weft_device device = weft_tensor_device(grad);
@@ -82,7 +82,7 @@ static weft_status collect_gradient(weft_module *m, const char *name, weft_tenso
             "clip: the gradient of '%s' in module '%s' is a strided view", name,
             weft_module_path(m));
     add_tensor_to_list(all, grad);
-    group = group_of_gradient(all, grad);
+    group = find_or_add_gradient_group(all, grad);
     for (int a = 0; a < count_mesh_axes(group->mesh); a++) {
         weft_placement p = weft_tensor_placement(grad, a);
 
@@ -184,7 +184,7 @@ static weft_status compute_norm_of_groups(struct gradients *all, double *norm)
         if (!all->groups[i].total) return weft_error_status();
     }
     for (int i = 0; i < all->count; i++) {
-        const struct group *group = group_of_gradient(all, all->items[i]);
+        const struct group *group = find_or_add_gradient_group(all, all->items[i]);
 
         if (group->device != WEFT_META && is_counted_on_this_rank(group, all->items[i]))
             add_norm_of_gradient(group, all->p, all->items[i]);

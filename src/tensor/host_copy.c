@@ -6,6 +6,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 static size_t shard_bytes(const struct wf_tensor_desc *desc)
 {
@@ -101,6 +102,17 @@ void wf_host_elements_close(struct wf_host_elements *host)
     host->block = NULL;
 }
 
+int64_t wf_tensor_hash_elements(const weft_tensor *t, const char *who)
+{
+    struct wf_host_elements host;
+    int64_t hash;
+
+    if (wf_host_elements_open(&host, t, who) != WEFT_OK) return -1;
+    hash = (int64_t)(wf_hash_bytes(host.data, shard_bytes(host.desc)) >> 1);
+    wf_host_elements_close(&host);
+    return hash;
+}
+
 const char *wf_element_address(const struct wf_tensor_desc *desc, const void *data, int64_t index)
 {
     int64_t at = 0;
@@ -112,21 +124,21 @@ const char *wf_element_address(const struct wf_tensor_desc *desc, const void *da
     return (const char *)data + at * wf_dtypes[desc->dtype].size;
 }
 
-weft_tensor *wf_host_twin(weft_tensor *t, const char *who)
+weft_tensor *wf_tensor_on_host(weft_tensor *t, const char *who)
 {
     struct wf_layout *layout;
-    weft_tensor *twin;
+    weft_tensor *host;
 
     if (wf_device_of(t) == WEFT_CPU) return t;
     layout =
         wf_layout_on_device(wf_layout_with_placements(t->layout, t->layout->placements), WEFT_CPU);
-    twin = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, who);
+    host = wf_tensor_new_empty(layout, WF_MEM_ACTIVATIONS, who);
     wf_layout_release(layout);
-    if (twin) WF_TRY_PTR(wf_tensor_download(t, twin->data, who));
-    return twin;
+    if (host) WF_TRY_PTR(wf_tensor_download(t, host->data, who));
+    return host;
 }
 
-weft_status wf_host_twin_write(weft_tensor *t, const weft_tensor *twin)
+weft_status wf_tensor_write_back_from_host(weft_tensor *t, const weft_tensor *host)
 {
-    return twin == t ? WEFT_OK : wf_tensor_upload(t, twin->data);
+    return host == t ? WEFT_OK : wf_tensor_upload(t, host->data);
 }

@@ -170,10 +170,7 @@ static inline void kernel_run(wf_kernel_prepare *prepare, struct wf_kernel_call 
     ck_assert_int_eq(prepare(k), WEFT_OK);
     k->run(k, to, from, scalars);
     k->run(k, to, from, scalars);
-    if (k->drop)
-        k->drop(k->prep);
-    else
-        wf_free(k->prep);
+    wf_kernel_call_drop(k);
     for (int i = 0; i < k->n_out; i++)
         if (out[i]) operand_read(out[i]);
 }

@@ -174,10 +174,7 @@ static bool dies(int64_t bad, const struct box *b)
     else
         dead = true;
     wf_die_set_handler(NULL);
-    if (k.drop)
-        k.drop(k.prep);
-    else
-        wf_free(k.prep);
+    wf_kernel_call_drop(&k);
     OPERANDS_FREE(&table, &index, &y);
     return dead;
 }

@@ -102,7 +102,7 @@ static void check_forward_to(struct linear_run *r, weft_dtype dtype, bool descri
     k.run(&k, out, in, NULL);
     operand_read(&y);
     expect_near("linear", &y, y.want, bound_for(dtype, r->k));
-    if (k.drop) k.drop(k.prep);
+    wf_kernel_call_drop(&k);
     operand_free(&y);
 }
 

@@ -76,12 +76,7 @@ static bool run_kernel(const struct bench *b, struct call *c, const bool *absent
     k.attrs = &b->sample->attrs;
     if (wf_prepare_kernel_on(WEFT_CPU, b->row->kernel, &k) != WEFT_OK) return false;
     k.run(&k, to, from, &b->sample->scalars);
-    if (k.prep) {
-        if (k.drop)
-            k.drop(k.prep);
-        else
-            wf_free(k.prep);
-    }
+    wf_kernel_call_drop(&k);
     for (int j = 0; j < k.n_out; j++) {
         if (c->out[j]) c->result[j] = wt_read_box(&c->out[j]->desc, c->out[j]->desc.stride, to[j]);
         free(to[j]);

@@ -146,12 +146,12 @@ static weft_status load_one(weft_module *m, const char *name, weft_tensor *param
         wt_note("%s", path);
         return WEFT_ERR_NOT_FOUND;
     }
-    host = wf_host_twin(parameter, "test");
+    host = wf_tensor_on_host(parameter, "test");
     values = weft_data(host);
     for (int64_t i = 0; i < e->count; i++)
         values[i] = wt_golden_formula(i, e->index, e->scale, e->offset);
     loading->found++;
-    return wf_host_twin_write(parameter, host);
+    return wf_tensor_write_back_from_host(parameter, host);
 }
 
 bool wt_golden_load(const struct wt_golden *golden, weft_module *m)

@@ -22,7 +22,7 @@ void wf_nccl_note(struct wf_nccl_comm *comm, ncclResult_t result, const char *ca
     comm->call = call;
 }
 
-static void introduce(bool first, struct wf_introduction *mine)
+static void fill_peer_info(bool first, struct wf_peer_info *mine)
 {
     struct cudaDeviceProp is;
     ncclResult_t result;
@@ -105,7 +105,7 @@ static void abort_comm(void *state)
 
 const struct wf_device_collectives wf_nccl_collectives = {
     .name = "NCCL",
-    .introduce = introduce,
+    .fill_peer_info = fill_peer_info,
     .open = open_comm,
     .status = status_of,
     .issue = wf_nccl_issue,

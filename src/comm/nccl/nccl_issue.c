@@ -6,7 +6,7 @@
 
 #include "device/cuda/cuda_rank.h"
 
-static ncclDataType_t type_of(weft_dtype dtype)
+static ncclDataType_t nccl_type_of_dtype(weft_dtype dtype)
 {
     static const ncclDataType_t types[WEFT_DTYPE_COUNT] = {
         [WEFT_F32] = ncclFloat32, [WEFT_F64] = ncclFloat64, [WEFT_BF16] = ncclBfloat16,
@@ -16,7 +16,7 @@ static ncclDataType_t type_of(weft_dtype dtype)
     return types[dtype];
 }
 
-static ncclRedOp_t reduction_of(weft_reduce reduce)
+static ncclRedOp_t nccl_op_of_reduce(weft_reduce reduce)
 {
     switch (reduce) {
     case WEFT_PRODUCT:
@@ -30,7 +30,7 @@ static ncclRedOp_t reduction_of(weft_reduce reduce)
     }
 }
 
-static bool all_equal(const size_t *counts, int n)
+static bool counts_are_equal(const size_t *counts, int n)
 {
     for (int i = 1; i < n; i++)
         if (counts[i] != counts[0]) return false;
@@ -81,7 +81,7 @@ static void recv_parts(const struct request *r, const size_t *counts)
 }
 
 /* The same elements to all. */
-static void send_to_all(const struct request *r, size_t count)
+static void send_same_to_all(const struct request *r, size_t count)
 {
     for (int rank = 0; rank < r->comm->size; rank++) send_to(r, rank, 0, count);
 }
@@ -107,7 +107,7 @@ static void give_group(const struct request *r)
     WF_NCCL(r->comm, GroupStart());
     switch (coll->kind) {
     case WEFT_COLL_ALL_GATHER:
-        send_to_all(r, coll->recv_counts[me]);
+        send_same_to_all(r, coll->recv_counts[me]);
         recv_parts(r, coll->recv_counts);
         break;
     case WEFT_COLL_REDUCE_SCATTER:
@@ -172,8 +172,8 @@ void wf_nccl_issue(void *state, const struct wf_coll *coll)
     struct wf_nccl_comm *comm = state;
     struct request r = {comm,
                         coll,
-                        type_of(coll->dtype),
-                        reduction_of(coll->reduce),
+                        nccl_type_of_dtype(coll->dtype),
+                        nccl_op_of_reduce(coll->reduce),
                         weft_dtype_size(coll->dtype),
                         wf_cuda_stream(WF_STREAM_COMM)};
 
@@ -181,9 +181,10 @@ void wf_nccl_issue(void *state, const struct wf_coll *coll)
         give_all_reduce(&r);
     else if (coll->kind == WEFT_COLL_BROADCAST)
         give_broadcast(&r);
-    else if (coll->kind == WEFT_COLL_ALL_GATHER && all_equal(coll->recv_counts, comm->size))
+    else if (coll->kind == WEFT_COLL_ALL_GATHER && counts_are_equal(coll->recv_counts, comm->size))
         give_all_gather(&r);
-    else if (coll->kind == WEFT_COLL_REDUCE_SCATTER && all_equal(coll->send_counts, comm->size))
+    else if (coll->kind == WEFT_COLL_REDUCE_SCATTER &&
+             counts_are_equal(coll->send_counts, comm->size))
         give_reduce_scatter(&r);
     else
         give_group(&r);

@@ -113,8 +113,8 @@ struct wf_device_driver wf_cuda_driver_without_loops(void)
     return (struct wf_device_driver){
         .name = "CUDA",
         .count = wf_cuda_count,
-        .open = wf_cuda_open,
-        .close = wf_cuda_close,
+        .open = wf_cuda_open_device,
+        .close = wf_cuda_close_device,
         .describe = wf_cuda_describe,
         .memory = wf_cuda_memory,
         .map = map,

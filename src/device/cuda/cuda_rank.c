@@ -67,7 +67,7 @@ static void make_streams(void)
                                                greatest));
 }
 
-bool wf_cuda_open(int number, char *why, size_t room)
+bool wf_cuda_open_device(int number, char *why, size_t room)
 {
     cudaError_t error = cudaSetDevice(number);
     void *fault = NULL;
@@ -89,7 +89,7 @@ bool wf_cuda_open(int number, char *why, size_t room)
     return true;
 }
 
-void wf_cuda_close(void)
+void wf_cuda_close_device(void)
 {
     wf_cuda_synchronize();
     for (int s = 0; s < WF_STREAMS; s++) WF_CUDA_CHECK(cudaStreamDestroy(rank.streams[s]));
@@ -133,7 +133,7 @@ size_t wf_cuda_max_shared_bytes(void) { return (size_t)rank.shared_bytes; }
 
 struct wf_cuda_fault *wf_cuda_fault_memory(void) { return rank.fault; }
 
-static size_t power_of_two_from(size_t bytes)
+static size_t round_up_to_power_of_two(size_t bytes)
 {
     size_t room = LEAST_SCRATCH;
 
@@ -149,7 +149,7 @@ static void grow_scratch(size_t bytes)
     WF_CUDA_CHECK(cudaStreamSynchronize(rank.streams[WF_STREAM_COMPUTE]));
     WF_CUDA_CHECK(cudaFree(rank.scratch));
     rank.scratch = NULL;
-    rank.scratch_bytes = power_of_two_from(bytes);
+    rank.scratch_bytes = round_up_to_power_of_two(bytes);
     error = cudaMalloc(&rank.scratch, rank.scratch_bytes);
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();

@@ -6,8 +6,8 @@
 #include "device/device_driver.h"
 
 int wf_cuda_count(char *why, size_t room);
-bool wf_cuda_open(int number, char *why, size_t room);
-void wf_cuda_close(void);
+bool wf_cuda_open_device(int number, char *why, size_t room);
+void wf_cuda_close_device(void);
 void wf_cuda_describe(char *text, size_t room);
 struct wf_device_memory wf_cuda_memory(void);
 

@@ -18,6 +18,16 @@ enum { TEXT_BYTES = 1024 };
 
 static const struct wf_library_calls *library;
 
+/* What a function with `format, ...` is given, as text: the table's functions take no va_list. */
+#define FORMAT_ARGUMENTS(text)                                                                     \
+    do {                                                                                           \
+        va_list args;                                                                              \
+                                                                                                   \
+        va_start(args, format);                                                                    \
+        vsnprintf(text, sizeof text, format, args);                                                \
+        va_end(args);                                                                              \
+    } while (0)
+
 /* Copies: settings are read before any device is. */
 struct wf_knobs wf_knobs;
 int wf_log_threshold;
@@ -32,33 +42,24 @@ void wf_library_calls_set(const struct wf_library_calls *calls)
 weft_status wf_fail(weft_status status, const char *file, int line, const char *format, ...)
 {
     char text[TEXT_BYTES];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text);
     return library->fail(status, file, line, "%s", text);
 }
 
 weft_status wf_fail_local(weft_status status, const char *file, int line, const char *format, ...)
 {
     char text[TEXT_BYTES];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text);
     return library->fail_local(status, file, line, "%s", text);
 }
 
 _Noreturn void wf_die(const char *file, int line, const char *format, ...)
 {
     char text[TEXT_BYTES];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text);
     library->die(file, line, "%s", text);
     abort();
 }
@@ -66,11 +67,8 @@ _Noreturn void wf_die(const char *file, int line, const char *format, ...)
 void wf_log(enum wf_log_level level, const char *topic, const char *format, ...)
 {
     char text[TEXT_BYTES];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text);
     library->log(level, topic, "%s", text);
 }
 

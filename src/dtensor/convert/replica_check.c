@@ -2,8 +2,6 @@
  */
 #include "dtensor/convert/replica_check.h"
 
-#include "base/elements/dtype.h"
-#include "base/hash.h"
 #include "comm/comm.h"
 #include "mesh/mesh.h"
 #include "tensor/host_copy.h"
@@ -13,19 +11,11 @@
 /* -1 when memory for a row-major copy is short; the hash itself is never negative. */
 static int64_t hash_local_elements(weft_tensor *t)
 {
-    struct wf_host_elements host;
-    int64_t hash;
-
     if (wf_is_meta(t)) return 0;
     weft_no_grad_open();
     t = weft_contiguous(t);
     weft_no_grad_close();
-    if (!t || wf_host_elements_open(&host, t, "comparison of replicas") != WEFT_OK) return -1;
-    hash = (int64_t)(wf_hash_bytes(host.data,
-                                   (size_t)host.desc->numel * wf_dtypes[host.desc->dtype].size) >>
-                     1);
-    wf_host_elements_close(&host);
-    return hash;
+    return t ? wf_tensor_hash_elements(t, "comparison of replicas") : -1;
 }
 
 void wf_mesh_all_reduce_int(weft_mesh *mesh, unsigned axes, weft_reduce how, int64_t *value)

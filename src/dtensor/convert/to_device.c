@@ -22,7 +22,7 @@ weft_status wf_plan_to_device(struct wf_op_plan *plan, const struct wf_infer *ca
     struct wf_kernel_call *k = &plan->kernel;
 
     plan->device = (uint8_t)plan->attrs.to_device.device;
-    plan->way = wf_op_plan_way_on((weft_device)plan->device, call->row);
+    plan->way = wf_op_plan_way_on_device((weft_device)plan->device, call->row);
     plan->used[0] = wf_layout_retain(plan->in[0]);
     wf_op_plan_set_output(plan, 0, layout_of_copy(plan->in[0]));
     k->op = call->name;
@@ -67,18 +67,18 @@ static weft_tensor *to_meta(weft_tensor *t)
     return meta;
 }
 
-static weft_status check_to_device(const weft_tensor *t, weft_device device)
+static weft_status check_copy_to_device(const weft_tensor *t, weft_device device)
 {
     char text[256];
 
+    if ((unsigned)device < WEFT_DEVICES && !wf_is_meta(t)) return wf_device_need(device);
     weft_tensor_format(t, text, sizeof text);
     WF_NEED((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "to: there is no device %d for %s",
             (int)device, text);
-    WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
-            "to: %s is on the meta device and has no elements to copy; weft_empty_like makes "
-            "room for them",
-            text);
-    return wf_device_need(device);
+    return WF_FAIL(WEFT_ERR_STATE,
+                   "to: %s is on the meta device and has no elements to copy; weft_empty_like "
+                   "makes room for them",
+                   text);
 }
 
 weft_tensor *weft_to_device(weft_tensor *t, weft_device device)
@@ -90,7 +90,7 @@ weft_tensor *weft_to_device(weft_tensor *t, weft_device device)
 
     WF_TRY_PTR(wf_tensor_need_alive(t, "to"));
     if (!t || wf_device_of(t) == device) return t;
-    WF_TRY_PTR(check_to_device(t, device));
+    WF_TRY_PTR(check_copy_to_device(t, device));
     if (device == WEFT_META) return to_meta(t);
     t = weft_contiguous(t);
     if (!t) return NULL;

@@ -44,7 +44,7 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call);
 weft_status wf_op_plan_move_input(struct wf_op_plan *plan, int i, const weft_placement *to);
 
 /** How a plan of this op is carried out whose outputs are on this device. */
-uint8_t wf_op_plan_way_on(weft_device device, const struct wf_op_row *row);
+uint8_t wf_op_plan_way_on_device(weft_device device, const struct wf_op_row *row);
 
 /** The plan's output j, on the plan's device; retained by the plan. */
 void wf_op_plan_set_output(struct wf_op_plan *plan, int j, struct wf_layout *layout);

@@ -33,12 +33,7 @@ void wf_op_plan_free(struct wf_op_plan *plan)
     }
     for (int j = 0; j < WF_MAX_OUT; j++) release_layout(plan->out[j]);
     release_layout(plan->want);
-    if (plan->kernel.prep) {
-        if (plan->kernel.drop)
-            plan->kernel.drop(plan->kernel.prep);
-        else
-            wf_free(plan->kernel.prep);
-    }
+    wf_kernel_call_drop(&plan->kernel);
     wf_free(plan);
 }
 
@@ -317,7 +312,7 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
     return WEFT_OK;
 }
 
-uint8_t wf_op_plan_way_on(weft_device device, const struct wf_op_row *row)
+uint8_t wf_op_plan_way_on_device(weft_device device, const struct wf_op_row *row)
 {
     if (device == WEFT_META) return WF_EXECUTE_META;
     if (!wf_op_has_kernel(row)) return WF_EXECUTE_VIEW;
@@ -337,6 +332,6 @@ weft_status wf_op_plan_build(struct wf_op_plan *plan)
 
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
     WF_TRY(check_input_devices(plan, &call));
-    plan->way = wf_op_plan_way_on((weft_device)plan->device, row);
+    plan->way = wf_op_plan_way_on_device((weft_device)plan->device, row);
     return row->planner ? row->planner(plan, &call) : wf_op_plan_by_rule(plan, &call);
 }

@@ -404,11 +404,11 @@ static weft_status copy_slices_of_item(const struct loading *l, int64_t *at)
     weft_scope *scope = weft_scope_open();
     weft_status status;
 
-    host = wf_host_twin(t, "weft_checkpoint_load");
+    host = wf_tensor_on_host(t, "weft_checkpoint_load");
     status = host ? WEFT_OK : weft_error_status();
     for (; *at < l->n_found && l->found[*at].item == item && status == WEFT_OK; ++*at)
         status = copy_found_slice(l, &l->found[*at], host);
-    if (status == WEFT_OK) status = wf_host_twin_write(t, host);
+    if (status == WEFT_OK) status = wf_tensor_write_back_from_host(t, host);
     weft_scope_close(scope);
     return status;
 }

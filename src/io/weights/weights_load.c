@@ -34,7 +34,7 @@ static weft_status fill_parameter_from_source(const struct wf_weight_fill *fill,
 static weft_status fill_parameter(const struct wf_weight_fill *fill)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *host = wf_host_twin(fill->tensor, "weft_weights_load");
+    weft_tensor *host = wf_tensor_on_host(fill->tensor, "weft_weights_load");
     weft_status status = host ? WEFT_OK : weft_error_status();
     struct wf_local_runs local;
 
@@ -43,7 +43,7 @@ static weft_status fill_parameter(const struct wf_weight_fill *fill)
     for (int s = 0; s < fill->n_sources && status == WEFT_OK; s++)
         status = fill_parameter_from_source(fill, host, &fill->sources[s], &local);
     wf_local_runs_free(&local);
-    if (status == WEFT_OK) status = wf_host_twin_write(fill->tensor, host);
+    if (status == WEFT_OK) status = wf_tensor_write_back_from_host(fill->tensor, host);
     weft_scope_close(scope);
     return status;
 }

@@ -96,14 +96,14 @@ static weft_status check_shape_and_dtype(const struct wf_weight *item, const wef
 /* Into the tensor, or where it is on a device into a copy on the host first. */
 static weft_status read_through_host(bool *fits, weft_tensor *t, const struct wf_file_slice *piece)
 {
-    weft_tensor *host = wf_host_twin(t, "weft_weights_read");
+    weft_tensor *host = wf_tensor_on_host(t, "weft_weights_read");
     struct wf_local_runs local;
 
     if (!host) return weft_error_status();
     wf_local_runs_of_tensor(&local, t);
     *fits = wf_file_slice_read(host, &local, piece);
     wf_local_runs_free(&local);
-    return wf_host_twin_write(t, host);
+    return wf_tensor_write_back_from_host(t, host);
 }
 
 weft_status weft_weights_read_into(weft_weights *weights, const char *name, weft_tensor *t)

@@ -53,10 +53,4 @@ const void *wf_operand_copy_if_needed(const struct wf_operand *o, const void *x,
     return scratch;
 }
 
-void wf_operand_free(struct wf_operand *o)
-{
-    if (o->copy.drop)
-        o->copy.drop(o->copy.prep);
-    else
-        wf_free(o->copy.prep);
-}
+void wf_operand_free(struct wf_operand *o) { wf_kernel_call_drop(&o->copy); }

@@ -46,12 +46,7 @@ static void drop_fenced(void *prep)
 {
     struct wf_kernel_call *inner = prep;
 
-    if (inner->prep) {
-        if (inner->drop)
-            inner->drop(inner->prep);
-        else
-            wf_free(inner->prep);
-    }
+    wf_kernel_call_drop(inner);
     wf_free(inner);
 }
 

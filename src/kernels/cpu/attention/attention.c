@@ -224,7 +224,7 @@ static const struct wf_attention_loops *loops_for_dtype(uint8_t dtype)
     return dtype == WEFT_F16 ? WF_ISA_PICK(wf_attention_f16) : NULL;
 }
 
-static void set_bias_gradient(struct attention *p)
+static void prepare_bias_gradient(struct attention *p)
 {
     const struct wf_tensor_desc *to = p->of.bias_gradient_desc;
 
@@ -255,7 +255,7 @@ static struct attention *attention_new(struct wf_kernel_call *k, enum wf_attenti
                                      .mask_col = of->mask.col,
                                      .bias_row = of->bias.row,
                                      .bias_col = of->bias.col};
-    set_bias_gradient(p);
+    prepare_bias_gradient(p);
     k->prep = p;
     k->drop = attention_free;
     k->run = attention_run;

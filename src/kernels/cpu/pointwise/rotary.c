@@ -110,14 +110,6 @@ static void run_rotary(const struct wf_kernel_call *k, void *const *out, const v
 
 /* ---- preparing ---- */
 
-static const struct wf_transformer *loops_for_dtype(uint8_t dtype)
-{
-    if (dtype == WEFT_F32) return WF_ISA_PICK(wf_transformer_f32);
-    if (dtype == WEFT_F64) return WF_ISA_PICK(wf_transformer_f64);
-    if (dtype == WEFT_BF16) return WF_ISA_PICK(wf_transformer_bf16);
-    return dtype == WEFT_F16 ? WF_ISA_PICK(wf_transformer_f16) : NULL;
-}
-
 static void make_tables(struct rotary *p, const struct wf_kernel_call *k)
 {
     int64_t rows = p->indexed ? 1 : p->tokens;
@@ -153,9 +145,9 @@ weft_status wf_cpu_rotary(struct wf_kernel_call *k)
 {
     struct rotary *p;
 
-    if (!loops_for_dtype(k->in[0]->dtype)) return wf_fail_no_kernel(k, k->in[0]->dtype);
+    if (!wf_transformer_loops_for(k->in[0]->dtype)) return wf_fail_no_kernel(k, k->in[0]->dtype);
     p = WF_NEW(struct rotary);
-    p->loops = loops_for_dtype(k->in[0]->dtype);
+    p->loops = wf_transformer_loops_for(k->in[0]->dtype);
     set_sizes(p, k);
     make_tables(p, k);
     wf_operand_prepare_dense(&p->x, k->in[0]);

@@ -25,3 +25,12 @@ WF_ISA_TABLE(struct wf_transformer, wf_transformer_f32)
 WF_ISA_TABLE(struct wf_transformer, wf_transformer_f64)
 WF_ISA_TABLE(struct wf_transformer, wf_transformer_bf16)
 WF_ISA_TABLE(struct wf_transformer, wf_transformer_f16)
+
+/** NULL: there are none for this dtype. */
+static inline const struct wf_transformer *wf_transformer_loops_for(uint8_t dtype)
+{
+    if (dtype == WEFT_F32) return WF_ISA_PICK(wf_transformer_f32);
+    if (dtype == WEFT_F64) return WF_ISA_PICK(wf_transformer_f64);
+    if (dtype == WEFT_BF16) return WF_ISA_PICK(wf_transformer_bf16);
+    return dtype == WEFT_F16 ? WF_ISA_PICK(wf_transformer_f16) : NULL;
+}

@@ -50,21 +50,13 @@ static void run_backward(const struct wf_kernel_call *k, void *const *out, const
         p->loops->swiglu_grad(p->n, dx, dx + row, d, x, x + row);
 }
 
-static const struct wf_transformer *loops_for_dtype(uint8_t dtype)
-{
-    if (dtype == WEFT_F32) return WF_ISA_PICK(wf_transformer_f32);
-    if (dtype == WEFT_F64) return WF_ISA_PICK(wf_transformer_f64);
-    if (dtype == WEFT_BF16) return WF_ISA_PICK(wf_transformer_bf16);
-    return dtype == WEFT_F16 ? WF_ISA_PICK(wf_transformer_f16) : NULL;
-}
-
 /* x is input `index`. */
 static struct swiglu *swiglu_new(struct wf_kernel_call *k, int index)
 {
     const struct wf_tensor_desc *x = k->in[index];
     struct swiglu *p = WF_NEW(struct swiglu);
 
-    p->loops = loops_for_dtype(x->dtype);
+    p->loops = wf_transformer_loops_for(x->dtype);
     p->bytes = (int64_t)wf_dtypes[x->dtype].size;
     p->n = x->shape[x->ndim - 1];
     p->rows = x->numel ? x->numel / (2 * p->n) : 0;
@@ -79,7 +71,7 @@ weft_status wf_cpu_swiglu(struct wf_kernel_call *k)
 {
     struct swiglu *p;
 
-    if (!loops_for_dtype(k->in[0]->dtype)) return wf_fail_no_kernel(k, k->in[0]->dtype);
+    if (!wf_transformer_loops_for(k->in[0]->dtype)) return wf_fail_no_kernel(k, k->in[0]->dtype);
     p = swiglu_new(k, 0);
     wf_scratch_reserve(p->x.scratch);
     k->run = run_forward;
@@ -91,7 +83,7 @@ weft_status wf_cpu_swiglu_grad(struct wf_kernel_call *k)
 {
     struct swiglu *p;
 
-    if (!loops_for_dtype(k->in[1]->dtype)) return wf_fail_no_kernel(k, k->in[1]->dtype);
+    if (!wf_transformer_loops_for(k->in[1]->dtype)) return wf_fail_no_kernel(k, k->in[1]->dtype);
     WF_TRY(wf_check_input_dtypes(k, 0, k->in[1]->dtype));
     p = swiglu_new(k, 1);
     wf_operand_prepare_dense(&p->d, k->in[0]);

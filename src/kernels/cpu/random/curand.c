@@ -45,19 +45,19 @@ static double unit_of_words(uint32_t low, uint32_t high)
     return (double)(low ^ (uint64_t)high << 21) * 0x1p-53 + 0x1p-54;
 }
 
-static double uniform_f32_at(int64_t place, uint64_t seed)
+static double curand_uniform_f32_at(int64_t place, uint64_t seed)
 {
     return unit_of_word(block_f32(place, seed).w[place % PER_TURN]);
 }
 
-static double uniform_f64_at(int64_t place, uint64_t seed)
+static double curand_uniform_f64_at(int64_t place, uint64_t seed)
 {
     const uint32_t *w = block_f64(place, seed).w + place % 2 * 2;
 
     return unit_of_words(w[0], w[1]);
 }
 
-static double normal_f32_at(int64_t place, uint64_t seed)
+static double curand_normal_f32_at(int64_t place, uint64_t seed)
 {
     struct wf_philox_words block = block_f32(place, seed);
     const uint32_t *pair = block.w + place % PER_TURN / 2 * 2;
@@ -68,7 +68,7 @@ static double normal_f32_at(int64_t place, uint64_t seed)
     return radius * (place % 2 ? cosf(angle) : sinf(angle));
 }
 
-static double normal_f64_at(int64_t place, uint64_t seed)
+static double curand_normal_f64_at(int64_t place, uint64_t seed)
 {
     struct wf_philox_words block = block_f64(place, seed);
     double angle = unit_of_words(block.w[2], block.w[3]) * 2 * pi;
@@ -103,12 +103,12 @@ static void fill_curand_uniform(struct wf_random_batch *b)
 {
     double low = b->scalars->s[0], high = b->scalars->s[1];
 
-    fill_from(b, uniform_f32_at, uniform_f64_at, low, high - low);
+    fill_from(b, curand_uniform_f32_at, curand_uniform_f64_at, low, high - low);
 }
 
 static void fill_curand_normal(struct wf_random_batch *b)
 {
-    fill_from(b, normal_f32_at, normal_f64_at, b->scalars->s[0], b->scalars->s[1]);
+    fill_from(b, curand_normal_f32_at, curand_normal_f64_at, b->scalars->s[0], b->scalars->s[1]);
 }
 
 static weft_status prepare(struct wf_kernel_call *k, wf_random_batch_fill *fill)

@@ -41,8 +41,8 @@ attention_numbers numbers_of(const wf_attention_scores &s, const void *const *x)
     return numbers_at(s, s.index < 0 ? NULL : x[s.index]);
 }
 
-attention_arguments arguments_of(const attention *p, void *const *out, const void *const *in,
-                                 const wf_scalars *scalars)
+attention_arguments make_attention_arguments(const attention *p, void *const *out,
+                                             const void *const *in, const wf_scalars *scalars)
 {
     const wf_attention_operands &of = p->of;
     attention_arguments args = {};
@@ -71,22 +71,22 @@ attention_arguments arguments_of(const attention *p, void *const *out, const voi
     return args;
 }
 
-void run_forward(const wf_kernel_call *k, void *const *out, const void *const *in,
-                 const wf_scalars *scalars)
+void run_attention_forward(const wf_kernel_call *k, void *const *out, const void *const *in,
+                           const wf_scalars *scalars)
 {
     const attention *p = (const attention *)k->prep;
-    attention_arguments args = arguments_of(p, out, in, scalars);
+    attention_arguments args = make_attention_arguments(p, out, in, scalars);
 
     args.lse = numbers_at(p->of.lse, out[p->of.lse.index]);
     p->kernels.forward(k, args);
 }
 
-void run_backward(const wf_kernel_call *k, void *const *out, const void *const *in,
-                  const wf_scalars *scalars)
+void run_attention_backward(const wf_kernel_call *k, void *const *out, const void *const *in,
+                            const wf_scalars *scalars)
 {
     const attention *p = (const attention *)k->prep;
     const wf_attention_operands &of = p->of;
-    attention_arguments args = arguments_of(p, out, in, scalars);
+    attention_arguments args = make_attention_arguments(p, out, in, scalars);
     size_t bytes = wf_dtypes[wf_attention_lse_dtype(of.dtype)].size;
     int64_t rows = of.batches * of.groups * of.repeats * of.queries;
 
@@ -129,7 +129,7 @@ weft_status prepare(wf_kernel_call *k, wf_attention_form form)
     p->kernels = dtype == WEFT_BF16 && p->of.d <= TENSOR_HEAD_SIZE
                      ? wf_cuda_tensor_attention(p->of.d, k->op)
                      : wf_cuda_plain_attention(dtype, p->of.d);
-    k->run = backward ? run_backward : run_forward;
+    k->run = backward ? run_attention_backward : run_attention_forward;
     return WEFT_OK;
 }
 

@@ -94,6 +94,22 @@ __device__ __forceinline__ int64_t keys_seen(const attention_arguments &p, int64
     return smaller(seen, p.keys);
 }
 
+/** The tile of `side` queries of a block that has blockIdx.x: the last first, since they see the
+ * most keys. */
+struct query_tile {
+    attention_head at;
+    int64_t query, seen; /* number of the first; keys that the last sees */
+
+    __device__ __forceinline__ query_tile(const attention_arguments &p, int side)
+    {
+        int64_t tiles = (p.queries + side - 1) / side;
+
+        at = head_of(p, blockIdx.x / tiles, p.repeats);
+        query = (tiles - 1 - blockIdx.x % tiles) * side;
+        seen = keys_seen(p, smaller(query + side, p.queries) - 1);
+    }
+};
+
 /** The first query that sees `key`. */
 __device__ __forceinline__ int64_t first_query_seeing(const attention_arguments &p, int64_t key)
 {

@@ -60,17 +60,16 @@ __global__ void __launch_bounds__(THREADS, 1) attend(attention_arguments p)
     typedef real<E> T;
     const int own = plain_tile<T>::own, side = plain_tile<T>::side;
     GPU_SHARED(plain_tile<T>, shared, [1]);
-    int64_t tiles = (p.queries + side - 1) / side;
-    attention_head at = head_of(p, blockIdx.x / tiles, p.repeats);
-    int64_t query = (tiles - 1 - blockIdx.x % tiles) * side, c = blockIdx.y * (groups * side);
-    int64_t seen = keys_seen(p, smaller(query + side, p.queries) - 1);
+    query_tile tile(p, side);
+    const attention_head &at = tile.at;
+    int64_t query = tile.query, c = blockIdx.y * (groups * side);
     int64_t row = query + threadIdx.x / SIDE_THREADS * own;
     plain_rows<E> q(p, WF_ATT_Q, at, query, p.queries);
     running_softmax<T> softmax;
     T o[own][groups][own] = {}, s[own][own], factor[own];
     int stage = 0;
 
-    for (int64_t key = 0; key < seen; key += side) {
+    for (int64_t key = 0; key < tile.seen; key += side) {
         plain_rows<E> k(p, WF_ATT_K, at, key, p.keys), v(p, WF_ATT_V, at, key, p.keys);
 
         multiply_rows(s, shared[0], stage, q, k, p.d);
@@ -101,14 +100,13 @@ __global__ void __launch_bounds__(THREADS, 1) take_query_gradient(attention_argu
     typedef real<E> T;
     const int own = plain_tile<T>::own, side = plain_tile<T>::side;
     GPU_SHARED(plain_tile<T>, shared, [1]);
-    int64_t tiles = (p.queries + side - 1) / side;
-    attention_head at = head_of(p, blockIdx.x / tiles, p.repeats);
-    int64_t query = (tiles - 1 - blockIdx.x % tiles) * side, c = blockIdx.y * (groups * side);
-    int64_t seen = keys_seen(p, smaller(query + side, p.queries) - 1);
+    query_tile tile(p, side);
+    const attention_head &at = tile.at;
+    int64_t query = tile.query, c = blockIdx.y * (groups * side);
     T dq[own][groups][own] = {}, probs[own][own], ds[own][own], factor[own];
     int stage = 0;
 
-    for (int64_t key = 0; key < seen; key += side) {
+    for (int64_t key = 0; key < tile.seen; key += side) {
         plain_rows<E> k(p, WF_ATT_K, at, key, p.keys);
 
         score_gradients<E>(p, at, query, key, false, shared[0], stage, probs, ds);

@@ -12,20 +12,16 @@ namespace
 template <int D> using forward_tiles = tensor_tiles<D, 1, 64>;
 template <int D> using gradient_tiles = tensor_tiles<D, 2, D == 64 ? 64 : 32>;
 
-/* The tile of queries of this block: the last first, since they see the most keys. */
-struct query_tile {
-    attention_head at;
-    int64_t query, seen; /* number of the first; keys that the last sees */
-
-    __device__ __forceinline__ query_tile(const attention_arguments &p)
-    {
-        int64_t tiles = (p.queries + OWN - 1) / OWN;
-
-        at = head_of(p, blockIdx.x / tiles, p.repeats);
-        query = (tiles - 1 - blockIdx.x % tiles) * OWN;
-        seen = keys_seen(p, smaller(query + OWN, p.queries) - 1);
-    }
-};
+/* Start to bring the keys from `key` on that queries see, and their values. */
+template <int D, class Tiles>
+__device__ __forceinline__ void load_keys(const attention_arguments &p, const query_tile &own,
+                                          int64_t key, const Tiles &tile, int stage)
+{
+    if (key >= own.seen) return;
+    load_head_rows<Tiles::others, D>(tile.other(stage, 0), p, WF_ATT_K, own.at, key, p.keys);
+    load_head_rows<Tiles::others, D>(tile.other(stage, 1), p, WF_ATT_V, own.at, key, p.keys);
+    gpu_copy_commit();
+}
 
 /* s becomes 2^(s - maximum) in the two rows of this lane; the sums so far shrink. */
 template <int D, int others>
@@ -66,24 +62,18 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attend_on_tensor_cores(attenti
     typedef forward_tiles<D> tiles;
     GPU_DYNAMIC_SHARED(bf16, shared);
     tiles tile = {shared};
-    query_tile own(p);
+    query_tile own(p, OWN);
     float o[D / MMA_N][4] = {}, most[2] = {-INFINITY, -INFINITY}, sum[2] = {}, factor[2];
     int stage = 0;
-    auto load_keys = [&](int64_t key, int to) {
-        if (key >= own.seen) return;
-        load_head_rows<tiles::others, D>(tile.other(to, 0), p, WF_ATT_K, own.at, key, p.keys);
-        load_head_rows<tiles::others, D>(tile.other(to, 1), p, WF_ATT_V, own.at, key, p.keys);
-        gpu_copy_commit();
-    };
 
     load_head_rows<OWN, D>(tile.own(0), p, WF_ATT_Q, own.at, own.query, p.queries);
-    load_keys(0, 0);
+    load_keys<D>(p, own, 0, tile, 0);
     for (int64_t key = 0; key < own.seen; key += tiles::others, stage = 1 - stage) {
         float s[tiles::others / MMA_N][4];
 
         gpu_copy_wait<0>();
         __syncthreads(); /* the tiles are there; nobody reads the other stage any more */
-        load_keys(key + tiles::others, 1 - stage);
+        load_keys<D>(p, own, key + tiles::others, tile, 1 - stage);
         multiply_rows<D, tiles::others>(s, tile.own(0), tile.other(stage, 0));
         adjust_scores<tiles::others>(p, own.at, own.query, key, false, s);
         add_to_softmax<D, tiles::others>(s, most, sum, o);
@@ -127,15 +117,9 @@ __global__ void __launch_bounds__(TENSOR_THREADS)
     typedef gradient_tiles<D> tiles;
     GPU_DYNAMIC_SHARED(bf16, shared);
     tiles tile = {shared};
-    query_tile own(p);
+    query_tile own(p, OWN);
     float dq[D / MMA_N][4] = {}, lse[2], delta[2], factor[2] = {(float)p.scale, (float)p.scale};
     int stage = 0;
-    auto load_keys = [&](int64_t key, int to) {
-        if (key >= own.seen) return;
-        load_head_rows<tiles::others, D>(tile.other(to, 0), p, WF_ATT_K, own.at, key, p.keys);
-        load_head_rows<tiles::others, D>(tile.other(to, 1), p, WF_ATT_V, own.at, key, p.keys);
-        gpu_copy_commit();
-    };
 
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -146,13 +130,13 @@ __global__ void __launch_bounds__(TENSOR_THREADS)
     }
     load_head_rows<OWN, D>(tile.own(0), p, WF_ATT_Q, own.at, own.query, p.queries);
     load_head_rows<OWN, D>(tile.own(1), p, WF_ATT_DO, own.at, own.query, p.queries);
-    load_keys(0, 0);
+    load_keys<D>(p, own, 0, tile, 0);
     for (int64_t key = 0; key < own.seen; key += tiles::others, stage = 1 - stage) {
         float s[tiles::others / MMA_N][4], t[tiles::others / MMA_N][4];
 
         gpu_copy_wait<0>();
         __syncthreads();
-        load_keys(key + tiles::others, 1 - stage);
+        load_keys<D>(p, own, key + tiles::others, tile, 1 - stage);
         multiply_rows<D, tiles::others>(s, tile.own(0), tile.other(stage, 0));
         multiply_rows<D, tiles::others>(t, tile.own(1), tile.other(stage, 1));
         adjust_scores<tiles::others>(p, own.at, own.query, key, false, s);

@@ -66,7 +66,7 @@ const lt_library &library()
 }
 
 /* This rank's: a rank is a thread and keeps to one device. It lasts as long as the rank. */
-cublasLtHandle_t rank_handle()
+cublasLtHandle_t cublaslt_handle_of_rank()
 {
     static thread_local cublasLtHandle_t handle;
     static thread_local bool asked;
@@ -220,7 +220,7 @@ bool fits_library(const product_shape &s)
 struct cublaslt_product *wf_cublaslt_product_new(const product_shape &shape, const char *op,
                                                  size_t *scratch)
 {
-    cublasLtHandle_t handle = fits_library(shape) ? rank_handle() : NULL;
+    cublasLtHandle_t handle = fits_library(shape) ? cublaslt_handle_of_rank() : NULL;
     struct cublaslt_product *p;
 
     if (!handle) return NULL;

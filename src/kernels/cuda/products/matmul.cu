@@ -11,7 +11,7 @@ namespace
 {
 
 /* Where the matrices of each entry of the batch begin. */
-void map_batch(product_of_operands *p, const wf_tensor_desc *y)
+void set_batch_offset_maps(product_of_operands *p, const wf_tensor_desc *y)
 {
     wf_tensor_desc a = wf_leading_dims(&p->left.lies), b = wf_leading_dims(&p->right.lies);
     int dims = y->ndim - 2;
@@ -42,7 +42,7 @@ extern "C" weft_status wf_cuda_matmul(struct wf_kernel_call *k)
     p = wf_cuda_product_of_operands(
         k, {tall ? 0 : a->ndim - 2, a->ndim - 1, k->attrs->matmul.transpose_a},
         {b->ndim - 2, b->ndim - 1, k->attrs->matmul.transpose_b});
-    if (!tall) map_batch(p, k->out[0]);
+    if (!tall) set_batch_offset_maps(p, k->out[0]);
     wf_cuda_product_prepare(&p->product, k->op);
     return WEFT_OK;
 }

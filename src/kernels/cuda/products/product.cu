@@ -80,7 +80,7 @@ void add_up(const wf_kernel_call *k, const product_plan *plan, const void *parti
 }
 
 /* True where all rows of an operand begin at a multiple of 16 bytes. */
-bool rows_are_packed(const product_operand &o, uint8_t dtype, const void *data)
+bool rows_are_16_byte_aligned(const product_operand &o, uint8_t dtype, const void *data)
 {
     int64_t bytes = (int64_t)wf_dtypes[dtype].size;
     bool packed = (uintptr_t)data % 16 == 0 && o.ld * bytes % 16 == 0;
@@ -89,7 +89,8 @@ bool rows_are_packed(const product_operand &o, uint8_t dtype, const void *data)
     return packed;
 }
 
-product_arguments arguments_of(const product_plan *plan, const void *a, const void *b, void *c)
+product_arguments make_product_arguments(const product_plan *plan, const void *a, const void *b,
+                                         void *c)
 {
     const product_shape &s = plan->shape;
     int64_t steps = tiles_along(tiles_along(s.k, SPLIT_STEP), plan->splits);
@@ -109,8 +110,8 @@ product_arguments arguments_of(const product_plan *plan, const void *a, const vo
     args.b = b;
     args.c = c;
     args.c_is_real = s.wide || plan->splits > 1 || s.dtype != WEFT_BF16;
-    args.packed_a = rows_are_packed(s.a, s.dtype, a);
-    args.packed_b = rows_are_packed(s.b, s.dtype, b);
+    args.packed_a = rows_are_16_byte_aligned(s.a, s.dtype, a);
+    args.packed_b = rows_are_16_byte_aligned(s.b, s.dtype, b);
     args.packed_c = s.n % 4 == 0 && (uintptr_t)c % 16 == 0;
     args.tiles_m = (unsigned)tiles_along(s.m, plan->side);
     args.tiles_n = (unsigned)tiles_along(s.n, plan->side);
@@ -121,7 +122,7 @@ void run_own(const wf_kernel_call *k, const product_plan *plan, const void *a, c
              const void *bias, void *c, void *scratch)
 {
     bool split = plan->splits > 1;
-    product_arguments args = arguments_of(plan, a, b, split ? scratch : c);
+    product_arguments args = make_product_arguments(plan, a, b, split ? scratch : c);
     int64_t tiles = tiles_of(plan->shape, plan->side);
 
     args.bias = split ? NULL : bias;

@@ -33,8 +33,8 @@ const void *copy_if_needed(const matrix_operand *o, const void *x, void *scratch
     return scratch;
 }
 
-void run_product(const wf_kernel_call *k, void *const *out, const void *const *in,
-                 const wf_scalars *)
+void run_matrix_product(const wf_kernel_call *k, void *const *out, const void *const *in,
+                        const wf_scalars *)
 {
     const product_of_operands *p = (const product_of_operands *)k->prep;
     size_t copies = p->left.scratch + p->right.scratch, bytes = copies + p->product.scratch;
@@ -75,6 +75,6 @@ product_of_operands *wf_cuda_product_of_operands(wf_kernel_call *k, const matrix
     s->b.turned = b.transposed != right.turn;
     k->prep = p;
     k->drop = free_product;
-    k->run = run_product;
+    k->run = run_matrix_product;
     return p;
 }
