@@ -42,8 +42,9 @@ function(weft_test_program name)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
+# glibc fills what malloc gives and what free takes back, so that nobody reads it unnoticed.
 # Under MPICH's UCX, libucm patches madvise to its own, which crashes ThreadSanitizer when a thread ends.
-set(WEFT_TEST_ENVIRONMENT OMP_NUM_THREADS=1)
+set(WEFT_TEST_ENVIRONMENT OMP_NUM_THREADS=1 MALLOC_PERTURB_=165)
 if(WEFT_SANITIZE)
     list(APPEND WEFT_TEST_ENVIRONMENT UCX_MEM_MMAP_HOOK_MODE=none)
 endif()

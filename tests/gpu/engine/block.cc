@@ -22,7 +22,6 @@ static std::atomic<int> order_chosen{-1}; /* -1: ask the environment */
 
 multiprocessor::multiprocessor()
 {
-    for (auto &t : threads) t.copies = nullptr;
     for (auto &p : memory) p = shared_memory_new();
 }
 

@@ -71,25 +71,25 @@ struct multiprocessor {
     multiprocessor();
     ~multiprocessor();
 
-    const kernel_body *body;
-    order thread_order;
+    const kernel_body *body = nullptr;
+    order thread_order = forward;
     std::mt19937 chance;
-    int thread_count, running_count, at_barrier;
-    place barrier_at;
-    unsigned barriers;
-    thread threads[most_threads];
-    warp warps[most_warps];
-    ready_threads ready;
-    thread *running;
+    int thread_count = 0, running_count = 0, at_barrier = 0;
+    place barrier_at = {};
+    unsigned barriers = 0;
+    thread threads[most_threads] = {};
+    warp warps[most_warps] = {};
+    ready_threads ready = {};
+    thread *running = nullptr;
 
     fiber os_thread;
     std::vector<fiber *> fibers[fiber_sets]; /* without ThreadSanitizer: those not in use, in [0] */
     char *memory[fiber_sets];                /* shared */
-    int set, turn;                           /* turn: which of every two blocks of a set */
-    uint64_t block;                          /* a number that no other block of this process has */
-    size_t dynamic_bytes, used_bytes;
-    placed_array arrays[most_arrays];
-    int array_count;
+    int set = 0, turn = 0;                   /* turn: which of every two blocks of a set */
+    uint64_t block = 0;                      /* a number that no other block of this process has */
+    size_t dynamic_bytes = 0, used_bytes = 0;
+    placed_array arrays[most_arrays] = {};
+    int array_count = 0;
 
     char barrier_order[fiber_sets][2][8]; /* for ThreadSanitizer */
     char block_order[fiber_sets][2][8];
