@@ -1,7 +1,7 @@
 /* timeline.c: see timeline.h. Each span lies between two events that have times. */
 #include "device/timeline.h"
 
-#include "base/mem.h"
+#include "base/array_grow.h"
 #include "base/sys.h"
 #include "device/device.h"
 
@@ -9,7 +9,7 @@ _Thread_local int wf_timeline_recorders;
 
 static _Thread_local struct timeline {
     struct wf_span *spans;
-    int n, room, n_read;            /* the first n_read have times */
+    int n, n_read;                  /* the first n_read have times */
     struct wf_device_event *origin; /* when it ran, the host's clock was at origin_seconds */
     double origin_seconds;
 } timeline;
@@ -60,10 +60,7 @@ static void set_origin(void)
 int wf_span_open_recorded(enum wf_stream stream, const char *name)
 {
     if (!timeline.origin) set_origin();
-    if (timeline.n == timeline.room) {
-        timeline.room = 2 * timeline.room + 256;
-        timeline.spans = wf_realloc(timeline.spans, (size_t)timeline.room * sizeof *timeline.spans);
-    }
+    timeline.spans = wf_array_grow(timeline.spans, timeline.n, sizeof *timeline.spans);
     timeline.spans[timeline.n] =
         (struct wf_span){.stream = stream, .name = wf_strdup(name), .first = record_time(stream)};
     return timeline.n++;

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/array_grow.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -35,7 +36,7 @@ struct region {
 /* This rank's regions, in the order of their addresses. */
 static _Thread_local struct {
     struct region *items;
-    int n, room;
+    int n;
     bool told;
 } regions;
 
@@ -82,10 +83,7 @@ static void insert_region(void *base, size_t bytes, bool of_nccl)
 {
     int at = regions_up_to(base);
 
-    if (regions.n == regions.room) {
-        regions.room = 2 * regions.room + 16;
-        regions.items = wf_realloc(regions.items, (size_t)regions.room * sizeof *regions.items);
-    }
+    regions.items = wf_array_grow(regions.items, regions.n, sizeof *regions.items);
     memmove(&regions.items[at + 1], &regions.items[at],
             (size_t)(regions.n - at) * sizeof *regions.items);
     regions.items[at] = (struct region){base, bytes, of_nccl, NULL};
@@ -100,7 +98,6 @@ static void remove_region(struct region *r)
     if (--regions.n) return;
     wf_free(regions.items);
     regions.items = NULL;
-    regions.room = 0;
 }
 
 /* ---- registering ---- */
