@@ -16,6 +16,7 @@
 #include "base/settings/knob.h"
 #include "base/sys.h"
 #include "device/device.h"
+#include "device/timeline.h"
 
 enum { TEXT_BYTES = 512, WHY_BYTES = 512, LOOK_EVERY = 64 };
 
@@ -150,6 +151,7 @@ static void issue(const struct wf_in_stream *entry, const struct wf_coll *coll)
 static void in_stream_start(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = WF_NEW(struct wf_in_stream);
+    int span;
 
     if (++given.count % LOOK_EVERY == 0) forget_ended();
     entry->comm = coll->comm->device;
@@ -159,7 +161,9 @@ static void in_stream_start(struct wf_coll *coll)
     entry->what.bytes = wf_coll_payload_bytes(coll);
     wf_device_driver->event_record(entry->ready, WF_STREAM_COMPUTE);
     wf_device_driver->stream_wait(WF_STREAM_COMM, entry->ready);
+    span = wf_span_open(WF_STREAM_COMM, wf_coll_name(coll->rooted ? WEFT_COLL_REDUCE : coll->kind));
     issue(entry, coll);
+    wf_span_close(span);
     wf_device_driver->event_record(entry->done, WF_STREAM_COMM);
     append_unfinished(entry);
     coll->state = entry;

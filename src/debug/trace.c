@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "comm/comm.h"
+#include "device/timeline.h"
 #include "dtensor/dispatch/slow_path.h"
 #include "nn/module.h"
 #include "redistribute/redistribute.h"
@@ -129,6 +130,8 @@ weft_trace *weft_trace_open(const char *path)
     if (path) barrier_over_world();
     trace->path = path ? wf_strdup(path) : NULL;
     trace->began = wf_monotonic_seconds();
+    trace->first_span = wf_timeline_start();
+    trace->end_span = -1;
     trace->next = open_traces;
     open_traces = trace;
     trace->observer =
@@ -145,8 +148,10 @@ void weft_trace_hash_results(weft_trace *trace)
 void weft_trace_stop(weft_trace *trace)
 {
     WF_NEED_VOID(trace, WEFT_ERR_ARG, "trace stop: no trace");
-    if (trace->observer >= 0) wf_observer_remove(trace->observer);
+    if (trace->observer < 0) return;
+    wf_observer_remove(trace->observer);
     trace->observer = -1;
+    trace->end_span = wf_timeline_length();
 }
 
 weft_status weft_trace_close(weft_trace *trace)
@@ -161,6 +166,7 @@ weft_status weft_trace_close(weft_trace *trace)
     *at = trace->next;
     weft_trace_stop(trace);
     if (trace->path) status = wf_trace_write_file(trace);
+    wf_timeline_stop();
     for (int i = 0; i < trace->n_records; i++) {
         wf_free(trace->records[i].text);
         wf_free(trace->records[i].module);

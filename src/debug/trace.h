@@ -27,10 +27,11 @@ struct weft_trace {
     int *open; /* records at top level so far: what ends next may contain the last of them */
     int n_records, n_open, room;
     double began;
-    char *path;              /* NULL: no file */
-    int observer;            /* -1: stopped */
-    bool hashes;             /* of results too */
-    struct weft_trace *next; /* of those that this thread has open */
+    int first_span, end_span; /* of the device's timeline; end -1: not stopped */
+    char *path;               /* NULL: no file */
+    int observer;             /* -1: stopped */
+    bool hashes;              /* of results too */
+    struct weft_trace *next;  /* of those that this thread has open */
 };
 
 /** This rank's records as events of the Chrome format, separated by commas (trace_chrome.c). */

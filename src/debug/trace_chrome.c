@@ -1,6 +1,7 @@
 /*
  * trace_chrome.c: traces in the JSON that Chrome's and Perfetto's viewers read: one process, a
- * thread per rank, complete events ("X") in microseconds since the trace was opened.
+ * thread per rank, complete events ("X") in microseconds since the trace was opened. A rank with a
+ * device has two threads more, for what its streams ran.
  */
 #include <string.h>
 
@@ -11,9 +12,18 @@
 #include "comm/comm.h"
 #include "debug/ledger.h"
 #include "debug/trace.h"
+#include "device/timeline.h"
 
-static void begin_chrome_event(struct wf_json_writer *json, const char *name, const char *category,
-                               const char *kind, double at)
+static int row_of_rank(void) { return wf_comm_rank(wf_comm_world()); }
+
+/* Below those of all ranks. */
+static int row_of_stream(enum wf_stream stream)
+{
+    return wf_comm_size(wf_comm_world()) + WF_STREAMS * row_of_rank() + (int)stream;
+}
+
+static void begin_chrome_event(struct wf_json_writer *json, int row, const char *name,
+                               const char *category, const char *kind, double at)
 {
     wf_json_begin_container(json, NULL, '{');
     wf_json_write_string(json, "name", name);
@@ -21,21 +31,27 @@ static void begin_chrome_event(struct wf_json_writer *json, const char *name, co
     wf_json_write_string(json, "ph", kind);
     wf_json_write_real(json, "ts", 1e6 * at);
     wf_json_write_int(json, "pid", 0);
-    wf_json_write_int(json, "tid", wf_comm_rank(wf_comm_world()));
+    wf_json_write_int(json, "tid", row);
+}
+
+static void begin_complete_event_in(struct wf_json_writer *json, int row, const char *name,
+                                    const char *category, double from, double to)
+{
+    begin_chrome_event(json, row, name, category, "X", from);
+    wf_json_write_real(json, "dur", 1e6 * (to - from));
 }
 
 static void begin_complete_event(struct wf_json_writer *json, const char *name,
                                  const char *category, double from, double to)
 {
-    begin_chrome_event(json, name, category, "X", from);
-    wf_json_write_real(json, "dur", 1e6 * (to - from));
+    begin_complete_event_in(json, row_of_rank(), name, category, from, to);
 }
 
-static void write_thread_name(struct wf_json_writer *json)
+static void write_thread_name(struct wf_json_writer *json, int row, const char *suffix)
 {
-    char *name = wf_format("rank %d", wf_comm_rank(wf_comm_world()));
+    char *name = wf_format("rank %d%s", wf_comm_rank(wf_comm_world()), suffix);
 
-    begin_chrome_event(json, "thread_name", "__metadata", "M", 0);
+    begin_chrome_event(json, row, "thread_name", "__metadata", "M", 0);
     wf_json_begin_container(json, "args", '{');
     wf_json_write_string(json, "name", name);
     wf_json_end_container(json, '}');
@@ -87,7 +103,7 @@ static void write_collective_event(struct wf_json_writer *json, const weft_trace
         return;
     }
     for (int end = 0; end < 2; end++) {
-        begin_chrome_event(json, r->text, "collective", end ? "e" : "b",
+        begin_chrome_event(json, row_of_rank(), r->text, "collective", end ? "e" : "b",
                            (end ? r->ended : r->began) - trace->began);
         wf_json_write_int(json, "id", index);
         write_collective_args(json, r);
@@ -136,14 +152,43 @@ static void write_phase_events(struct wf_json_writer *json, const weft_trace *tr
     }
 }
 
+/* ---- what the device ran ---- */
+
+static void write_span_event(struct wf_json_writer *json, const weft_trace *trace,
+                             const struct wf_span *span, const struct wf_span *all, int n)
+{
+    begin_complete_event_in(json, row_of_stream(span->stream), span->name, "gpu",
+                            span->began - trace->began, span->ended - trace->began);
+    if (span->stream == WF_STREAM_COMM) {
+        wf_json_begin_container(json, "args", '{');
+        wf_json_write_real(json, "exposed", 1e6 * wf_span_exposed(span, all, n));
+        wf_json_end_container(json, '}');
+    }
+    wf_json_end_container(json, '}');
+}
+
+static void write_stream_events(struct wf_json_writer *json, const weft_trace *trace)
+{
+    int n, first = trace->first_span;
+    const struct wf_span *spans = wf_timeline_read(&n);
+
+    if (trace->end_span >= 0) n = trace->end_span;
+    if (n == first) return;
+    write_thread_name(json, row_of_stream(WF_STREAM_COMPUTE), ", compute stream");
+    write_thread_name(json, row_of_stream(WF_STREAM_COMM), ", communication stream");
+    for (int i = first; i < n; i++)
+        write_span_event(json, trace, &spans[i], spans + first, n - first);
+}
+
 void wf_trace_write_events(const weft_trace *trace, FILE *out)
 {
     struct wf_json_writer json = {.out = out,
                                   .depth = 1}; /* inside the list of all ranks' events */
 
-    write_thread_name(&json);
+    write_thread_name(&json, row_of_rank(), "");
     write_phase_events(&json, trace);
     for (int i = 0; i < trace->n_records; i++) write_record_event(&json, trace, i);
+    write_stream_events(&json, trace);
 }
 
 /* ---- all ranks ---- */

@@ -75,7 +75,9 @@ struct wf_device_driver {
 
     /* ---- order ---- */
 
+    /** _timed: one whose time event_seconds takes. */
     struct wf_device_event *(*event_new)(void);
+    struct wf_device_event *(*event_new_timed)(void);
     void (*event_free)(struct wf_device_event *event);
     /** The event is what has been given to the stream so far; an earlier record is forgotten. */
     void (*event_record)(struct wf_device_event *event, enum wf_stream stream);
@@ -84,12 +86,14 @@ struct wf_device_driver {
     /** Wait for it, on the host / before what is given to the stream from now on. */
     void (*event_wait)(struct wf_device_event *event);
     void (*stream_wait)(enum wf_stream stream, struct wf_device_event *event);
+    /** From one to the other, of either stream; both have run. */
+    double (*event_seconds)(struct wf_device_event *from, struct wf_device_event *to);
     /** Wait for both streams. */
     void (*synchronize)(void);
 };
 
 /* Grows whenever a struct that both sides of a shared object see changes. */
-enum { WF_DEVICE_TABLES = 1 };
+enum { WF_DEVICE_TABLES = 2 };
 
 /** What a shared object offers. */
 struct wf_device_library {

@@ -5,28 +5,23 @@
 #include "device/load.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/load_once.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/settings/knob.h"
 #include "device/library_calls.h"
 #include "device/pool.h"
 
-enum { PATH_BYTES = 4096, REASON_BYTES = 512 };
+enum { PATH_BYTES = 4096 };
 
 static const char file_name[] = "libweft-cuda.so";
 
-/* One per process; written once, under the lock. */
-static struct {
-    pthread_mutex_t lock;
-    bool tried;
-    const struct wf_device_library *library;
-    char why[REASON_BYTES];
-} loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct wf_load_state loaded = WF_LOAD_ONCE_INIT;
+static const struct wf_device_library *tables; /* once it is there */
 
 /* Beside the object that this function is in: libweft.so, or a program with the library inside. */
 static bool path_beside_library(char *path, size_t room)
@@ -41,14 +36,14 @@ static bool path_beside_library(char *path, size_t room)
                             file_name) < room;
 }
 
-static void *open_library(void)
+static void *open_library(char *why)
 {
     char path[PATH_BYTES];
     void *object = NULL;
 
-    if (wf_knobs.cuda_library[0]) return dlopen(wf_knobs.cuda_library, RTLD_NOW | RTLD_LOCAL);
-    if (path_beside_library(path, sizeof path)) object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return object ? object : dlopen(file_name, RTLD_NOW | RTLD_LOCAL);
+    if (wf_knobs.cuda_library[0]) return wf_open_object(wf_knobs.cuda_library, why);
+    if (path_beside_library(path, sizeof path)) object = wf_open_object(path, why);
+    return object ? object : wf_open_object(file_name, why);
 }
 
 static const struct wf_library_calls calls = {
@@ -67,54 +62,40 @@ static const struct wf_library_calls calls = {
     .log_threshold = &wf_log_threshold,
 };
 
-/* gives: NULL and the reason in loaded.why */
-static const struct wf_device_library *ask_for_tables(void *object)
+static bool ask_for_tables(void *object, char *why)
 {
     const struct wf_device_library *library;
     wf_device_library_open *open_tables;
+    const struct wf_wanted_function function = {WF_DEVICE_LIBRARY_SYMBOL, &open_tables};
 
-    *(void **)&open_tables = dlsym(object, WF_DEVICE_LIBRARY_SYMBOL);
-    if (!open_tables) {
-        snprintf(loaded.why, sizeof loaded.why, "it offers no %s", WF_DEVICE_LIBRARY_SYMBOL);
-        return NULL;
+    if (wf_find_functions(object, &function, 1)) {
+        snprintf(why, WF_LOAD_WHY_BYTES, "it offers no %s", WF_DEVICE_LIBRARY_SYMBOL);
+        return false;
     }
     library = open_tables(&calls);
     if (library->tables != WF_DEVICE_TABLES)
-        snprintf(loaded.why, sizeof loaded.why,
+        snprintf(why, WF_LOAD_WHY_BYTES,
                  "it was built with another Weft: its tables are %u, here %d", library->tables,
                  (int)WF_DEVICE_TABLES);
     else if (strcmp(library->version, WEFT_VERSION) != 0)
-        snprintf(loaded.why, sizeof loaded.why, "it is of Weft %s, and this is %s",
-                 library->version, WEFT_VERSION);
+        snprintf(why, WF_LOAD_WHY_BYTES, "it is of Weft %s, and this is %s", library->version,
+                 WEFT_VERSION);
     else
-        return library;
-    return NULL;
+        tables = library;
+    return tables != NULL;
 }
 
-static void load_once(void)
+static bool load(char *why)
 {
-    void *object = open_library();
-    const char *error;
+    void *object = open_library(why);
 
-    loaded.tried = true;
-    if (object) {
-        loaded.library = ask_for_tables(object);
-        return;
-    }
-    error = dlerror();
-    snprintf(loaded.why, sizeof loaded.why, "%s", error ? error : "it cannot be opened");
+    return object && ask_for_tables(object, why);
 }
 
 const struct wf_device_library *wf_device_library_load(char *why, size_t room)
 {
-    const struct wf_device_library *library;
-
-    pthread_mutex_lock(&loaded.lock);
-    if (!loaded.tried) load_once();
-    library = loaded.library;
-    if (!library)
-        snprintf(why, room, "%s: %s (WEFT_CUDA_LIBRARY names another file)",
-                 wf_knobs.cuda_library[0] ? wf_knobs.cuda_library : file_name, loaded.why);
-    pthread_mutex_unlock(&loaded.lock);
-    return library;
+    if (wf_load_once(&loaded, load)) return tables;
+    snprintf(why, room, "%s: %s (WEFT_CUDA_LIBRARY names another file)",
+             wf_knobs.cuda_library[0] ? wf_knobs.cuda_library : file_name, loaded.why);
+    return NULL;
 }

@@ -9,6 +9,7 @@
 #include "debug/models.h"
 #include "debug/text.h"
 #include "debug/trace.h"
+#include "device/timeline.h"
 #include "support/worlds.h"
 
 /* The line, and below it by so much these lines; NULL ends the list. */
@@ -179,6 +180,7 @@ WT_TEST_IN_WORLD(trace_file__is_json_with_a_row_per_rank, w)
     weft_module *mlp = wt_split_mlp(w->mesh);
     weft_optim *sgd = weft_sgd(mlp, (weft_sgd_config){.lr = 0.1});
     char path[256], *text = NULL;
+    bool gpu = weft_mesh_device(w->mesh) == WEFT_CUDA;
     weft_trace *trace;
 
     make_path(path, sizeof path);
@@ -191,7 +193,7 @@ WT_TEST_IN_WORLD(trace_file__is_json_with_a_row_per_rank, w)
     if (wt_rank() == 0) remove(path);
     WT_ALL(wt_rank() > 0 || (text && wt_is_json(text)));
     if (text) wt_note("%.1500s", text);
-    WT_ALL(!text || wt_occurrences(text, "\"thread_name\"") == wt_ranks());
+    WT_ALL(!text || wt_occurrences(text, "\"thread_name\"") == wt_ranks() * (gpu ? 3 : 1));
     WT_ALL(!text || wt_occurrences(text, "{\"name\":\"rank 0\"}") == 1);
     WT_ALL(!text ||
            wt_occurrences(text, "\"name\":\"net2 linear\",\"cat\":\"module\"") == wt_ranks());
@@ -237,6 +239,65 @@ WT_TEST_IN_WORLD(trace_events__of_overlapping_collectives_are_pairs, w)
     WT_ALL(hashing->records[hashing->n_records - 1].norm > 0);
     WT_ALL(weft_wait(moving) != NULL);
     weft_trace_close(hashing);
+}
+
+/* ---- what a GPU ran ---- */
+
+/* One row each for the kernels of ops and for collectives that the GPU itself carries out, which
+ * say how long nothing ran beside them. On CPUs and through host memory there are none. */
+WT_TEST_IN_WORLD(trace_events__of_a_gpu_have_rows_for_its_streams, w)
+{
+    static const weft_redistribute_options later = {.async = true};
+    weft_tensor *a = wt_spread(w, wt_whole(WEFT_F32, 0, 64, 64), "S(0)"), *moving;
+    bool gpu = weft_tensor_device(a) == WEFT_CUDA;
+    const char *backend = getenv("WT_BACKEND");
+    int by_gpu = gpu && wt_ranks() > 1 && backend && strcmp(backend, "nccl") == 0;
+    weft_placement whole = weft_replicate();
+    weft_trace *trace = weft_trace_open(NULL);
+    struct wt_text t;
+
+    moving = weft_redistribute_with(a, &whole, &later);
+    weft_relu(a);
+    weft_tanh(weft_wait(moving));
+    weft_trace_stop(trace);
+    weft_relu(a); /* is not recorded */
+    wt_text_begin(&t);
+    fputc('[', t.out);
+    wf_trace_write_events(trace, t.out);
+    fputc(']', t.out);
+    wt_text_end(&t);
+    wt_note("%s", t.text);
+    WT_ALL(wt_is_json(t.text));
+    WT_EQ(wt_occurrences(t.text, ", compute stream\""), gpu);
+    WT_EQ(wt_occurrences(t.text, ", communication stream\""), gpu);
+    WT_EQ(wt_occurrences(t.text, "\"name\":\"relu\",\"cat\":\"gpu\""), gpu);
+    WT_EQ(wt_occurrences(t.text, "\"name\":\"tanh\",\"cat\":\"gpu\""), gpu);
+    WT_EQ(wt_occurrences(t.text, "\"exposed\":"), by_gpu);
+    free(t.text);
+    weft_trace_close(trace);
+    WT_ALL(wf_timeline_recorders == 0);
+}
+
+/* [began, ended) of spans in the order in which they were given. */
+WT_TEST(exposed__is_what_no_kernel_runs_beside)
+{
+    static const struct wf_span spans[] = {
+        {.stream = WF_STREAM_COMPUTE, .began = 0, .ended = 2},
+        {.stream = WF_STREAM_COMM, .began = 1, .ended = 5},
+        {.stream = WF_STREAM_COMPUTE, .began = 3, .ended = 4},
+        {.stream = WF_STREAM_COMPUTE, .began = 3.25, .ended = 3.5}, /* within the op before */
+        {.stream = WF_STREAM_COMM, .began = 5, .ended = 7},
+        {.stream = WF_STREAM_COMPUTE, .began = 6.5, .ended = 9},
+        {.stream = WF_STREAM_COMM, .began = 7, .ended = 8},
+    };
+    static const struct {
+        int span;
+        double exposed;
+    } want[] = {{1, 2}, {4, 1.5}, {6, 0}};
+
+    for (int i = 0; i < 3; i++)
+        WT_ALL(wf_span_exposed(&spans[want[i].span], spans, 7) == want[i].exposed);
+    WT_ALL(wf_span_exposed(&spans[1], spans, 0) == 4);
 }
 
 WT_TEST(trace_file__that_cannot_be_written_fails_on_all_ranks)

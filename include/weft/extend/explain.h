@@ -44,7 +44,7 @@ typedef struct weft_trace weft_trace;
  * Record modules, ops with their layouts and redistributions, and collectives.
  *
  * With a path, weft_trace_close writes all ranks' records to that file in the format of Chrome's
- * and Perfetto's trace viewers, one row per rank.
+ * and Perfetto's trace viewers, one row per rank, and with a GPU two for its streams.
  * ranks: collective over the world with a path, else local
  * gives: close it
  */

@@ -1,6 +1,6 @@
 /*
  * cuda_driver.c: memory, copies, events and order, each by one call of CUDA. An event of the driver
- * is CUDA's, without a clock.
+ * is CUDA's, without a clock unless it is to have one.
  */
 #include "device/cuda/cuda_driver.h"
 
@@ -67,13 +67,16 @@ static void copy(void *to, const void *from, size_t bytes, enum wf_stream stream
 
 static cudaEvent_t of(struct wf_device_event *event) { return (cudaEvent_t)event; }
 
-static struct wf_device_event *event_new(void)
+static struct wf_device_event *event_with_flags(unsigned flags)
 {
     cudaEvent_t event;
 
-    WF_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    WF_CUDA_CHECK(cudaEventCreateWithFlags(&event, flags));
     return (struct wf_device_event *)event;
 }
+
+static struct wf_device_event *event_new(void) { return event_with_flags(cudaEventDisableTiming); }
+static struct wf_device_event *event_new_timed(void) { return event_with_flags(cudaEventDefault); }
 
 static void event_free(struct wf_device_event *event)
 {
@@ -103,6 +106,14 @@ static void event_wait(struct wf_device_event *event)
     wf_cuda_die_on_fault();
 }
 
+static double event_seconds(struct wf_device_event *from, struct wf_device_event *to)
+{
+    float ms = 0;
+
+    WF_CUDA_CHECK(cudaEventElapsedTime(&ms, of(from), of(to)));
+    return (double)ms * 1e-3;
+}
+
 static void stream_wait(enum wf_stream stream, struct wf_device_event *event)
 {
     WF_CUDA_CHECK(cudaStreamWaitEvent(wf_cuda_stream(stream), of(event), 0));
@@ -125,10 +136,12 @@ struct wf_device_driver wf_cuda_driver_without_loops(void)
         .download = download,
         .copy = copy,
         .event_new = event_new,
+        .event_new_timed = event_new_timed,
         .event_free = event_free,
         .event_record = event_record,
         .event_done = event_done,
         .event_wait = event_wait,
+        .event_seconds = event_seconds,
         .stream_wait = stream_wait,
         .synchronize = wf_cuda_synchronize,
     };

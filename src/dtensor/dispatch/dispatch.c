@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/observers.h"
 #include "base/sys.h"
+#include "device/timeline.h"
 #include "dtensor/dispatch/in_place.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "dtensor/dispatch/slow_path.h"
@@ -137,6 +138,7 @@ static weft_tensor *run_kernel_on_device(const struct wf_op_plan *plan, weft_ten
 {
     const void *from[WF_MAX_IN];
     void *to[WF_MAX_OUT] = {0};
+    int span;
 
     for (int i = 0; i < plan->n_in; i++)
         from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
@@ -151,7 +153,9 @@ static weft_tensor *run_kernel_on_device(const struct wf_op_plan *plan, weft_ten
         out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
         to[j] = block->data;
     }
+    span = wf_span_open(WF_STREAM_COMPUTE, plan->name);
     plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    wf_span_close(span);
     return out[0];
 }
 

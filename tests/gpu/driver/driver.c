@@ -14,6 +14,7 @@
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "device/device_driver.h"
 #include "fenced.h"
 
@@ -27,6 +28,7 @@ struct wf_device_event {
     enum wf_stream stream;
     long after; /* this many copies of the stream */
     int asked;
+    double at; /* wf_monotonic_seconds, when it was recorded */
 };
 
 /* This rank's communication stream: copies given and done. */
@@ -85,7 +87,8 @@ static void event_free(struct wf_device_event *event) { wf_free(event); }
 
 static void event_record(struct wf_device_event *event, enum wf_stream stream)
 {
-    *event = (struct wf_device_event){stream, stream == WF_STREAM_COMM ? comm.given : 0, 0};
+    *event = (struct wf_device_event){stream, stream == WF_STREAM_COMM ? comm.given : 0, 0,
+                                      wf_monotonic_seconds()};
 }
 
 static bool event_done(struct wf_device_event *event)
@@ -97,6 +100,14 @@ static bool event_done(struct wf_device_event *event)
 }
 
 static void event_wait(struct wf_device_event *event) { run_until(event->after); }
+
+/* Of the compute stream, which runs at once. */
+static double event_seconds(struct wf_device_event *from, struct wf_device_event *to)
+{
+    if (from->stream != WF_STREAM_COMPUTE || to->stream != WF_STREAM_COMPUTE)
+        WF_DIE("test driver: only events of the compute stream have a time");
+    return to->at - from->at;
+}
 
 /* The other stream is never ahead of this one. */
 static void stream_wait(enum wf_stream stream, struct wf_device_event *event)
@@ -208,10 +219,12 @@ const struct wf_device_driver test_driver = {
     .divide = divide,
     .power = power,
     .event_new = event_new,
+    .event_new_timed = event_new,
     .event_free = event_free,
     .event_record = event_record,
     .event_done = event_done,
     .event_wait = event_wait,
+    .event_seconds = event_seconds,
     .stream_wait = stream_wait,
     .synchronize = synchronize,
 };

@@ -9,12 +9,11 @@
  */
 #include "kernels/cuda/products/cublaslt.h"
 
-#include <dlfcn.h>
-
 #include <cublasLt.h>
 
 #undef WF_LOG /* the logarithm of element.h; here lines are logged */
 extern "C" {
+#include "base/load_once.h"
 #include "base/log.h"
 #include "base/settings/knob.h"
 }
@@ -25,45 +24,36 @@ namespace
 enum { ALIGNMENT = 16 };
 const size_t MOST_WORKSPACE = (size_t)32 << 20;
 
-/* The library's functions; it is never closed. */
-struct lt_library {
-    bool there;
+/* The library's functions. */
+struct lt_functions {
 #define WF_CUBLASLT(name) decltype(&cublasLt##name) name;
 #include "kernels/cuda/products/cublaslt.def"
 #undef WF_CUBLASLT
 };
-
-bool open_functions(lt_library *lt, void *object)
-{
-#define WF_CUBLASLT(name)                                                                          \
-    *(void **)&lt->name = dlsym(object, "cublasLt" #name);                                         \
-    if (!lt->name) return false;
-#include "kernels/cuda/products/cublaslt.def"
-#undef WF_CUBLASLT
-    return true;
-}
+lt_functions functions;
+struct wf_load_state loaded = WF_LOAD_ONCE_INIT;
 
 #define LT_TEXT_OF(number) LT_TEXT(number)
 #define LT_TEXT(number) #number
+const char file_name[] = "libcublasLt.so." LT_TEXT_OF(CUBLAS_VER_MAJOR);
 
-lt_library open_library()
+bool load(char *why)
 {
-    lt_library lt = {};
-    void *object = dlopen("libcublasLt.so." LT_TEXT_OF(CUBLAS_VER_MAJOR), RTLD_NOW | RTLD_LOCAL);
+    const wf_wanted_function wanted[] = {
+#define WF_CUBLASLT(name) {"cublasLt" #name, &functions.name},
+#include "kernels/cuda/products/cublaslt.def"
+#undef WF_CUBLASLT
+    };
+    void *object = wf_open_object(file_name, why);
+    bool there = object && !wf_find_functions(object, wanted, sizeof wanted / sizeof *wanted);
 
-    lt.there = object && open_functions(&lt, object);
-    if (!lt.there)
+    if (!there)
         WF_LOG(WF_LOG_INFO, "kernels", "products run on the library's own kernels: no %s",
-               "libcublasLt.so." LT_TEXT_OF(CUBLAS_VER_MAJOR));
-    return lt;
+               file_name);
+    return there;
 }
 
-const lt_library &library()
-{
-    static const lt_library lt = open_library();
-
-    return lt;
-}
+const lt_functions &library() { return functions; }
 
 /* This rank's: a rank is a thread and keeps to one device. It lasts as long as the rank. */
 cublasLtHandle_t cublaslt_handle_of_rank()
@@ -71,7 +61,7 @@ cublasLtHandle_t cublaslt_handle_of_rank()
     static thread_local cublasLtHandle_t handle;
     static thread_local bool asked;
 
-    if (!asked && library().there && library().Create(&handle) != CUBLAS_STATUS_SUCCESS)
+    if (!asked && wf_load_once(&loaded, load) && library().Create(&handle) != CUBLAS_STATUS_SUCCESS)
         handle = NULL;
     asked = true;
     return handle;
@@ -99,7 +89,8 @@ namespace
 cudaDataType_t lt_type(uint8_t dtype)
 {
     if (dtype == WEFT_F64) return CUDA_R_64F;
-    return dtype == WEFT_F32 ? CUDA_R_32F : CUDA_R_16BF;
+    if (dtype == WEFT_F32) return CUDA_R_32F;
+    return dtype == WEFT_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
 cublasComputeType_t compute_type(uint8_t dtype)
@@ -187,7 +178,7 @@ bool set_preferences(cublasLtMatmulPreference_t p)
 
 bool find_algorithm(const cublaslt_product *p, lt_call *call)
 {
-    const lt_library &lt = library();
+    const lt_functions &lt = library();
     cublasLtMatmulPreference_t preference;
     int found = 0;
 
@@ -240,7 +231,7 @@ struct cublaslt_product *wf_cublaslt_product_new(const product_shape &shape, con
 
 void wf_cublaslt_product_free(struct cublaslt_product *p)
 {
-    const lt_library &lt = library();
+    const lt_functions &lt = library();
 
     if (!p) return;
     if (p->plain.desc) lt.MatmulDescDestroy(p->plain.desc);
@@ -259,7 +250,7 @@ bool wf_cublaslt_takes(const void *a, const void *b, const void *bias, const voi
 void wf_cublaslt_product_run(const struct cublaslt_product *p, const void *a, const void *b,
                              const void *bias, void *c, void *scratch)
 {
-    const lt_library &lt = library();
+    const lt_functions &lt = library();
     const lt_call &call = bias ? p->with_bias : p->plain;
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
