@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -41,14 +42,17 @@ static bool path_beside_library(char *path, size_t room)
                             file_name) < room;
 }
 
+/* The file beside this one, where there is one: then the reason is about that one, too. */
 static void *open_library(void)
 {
     char path[PATH_BYTES];
-    void *object = NULL;
+    const char *name = file_name;
 
-    if (wf_knobs.cuda_library[0]) return dlopen(wf_knobs.cuda_library, RTLD_NOW | RTLD_LOCAL);
-    if (path_beside_library(path, sizeof path)) object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return object ? object : dlopen(file_name, RTLD_NOW | RTLD_LOCAL);
+    if (wf_knobs.cuda_library[0])
+        name = wf_knobs.cuda_library;
+    else if (path_beside_library(path, sizeof path) && access(path, F_OK) == 0)
+        name = path;
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
 static const struct wf_library_calls calls = {

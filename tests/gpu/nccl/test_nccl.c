@@ -3,7 +3,7 @@
  * and NCCL are stand-ins; what streams and communicators are like is the environment's.
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
- *     cases: collectives (unless told), order, missing
+ *     cases: collectives (unless told), order, many, missing
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +112,29 @@ static int order(void *payload)
     return failed + check_backend(wf_comm_world());
 }
 
+/* ---- more at the end than events rest ---- */
+
+/* All are waited for by the stream alone: the communicator is closed while none is known to have
+ * ended. */
+static int many(void *payload)
+{
+    struct wf_block *a, *sum;
+
+    (void)payload;
+    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    a = numbers(1);
+    sum = numbers(0);
+    for (int i = 0; i < 63; i++) { /* the 64th start would look which have ended */
+        struct wf_coll coll = sum_of(a, sum);
+
+        wf_comm_start(&coll);
+        wf_comm_wait(&coll);
+    }
+    wf_block_release(a);
+    wf_block_release(sum);
+    return check_backend(wf_comm_world());
+}
+
 /* ---- a rank that does not come ---- */
 
 static int missing(void *payload)
@@ -143,7 +166,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*body)(void *payload);
-    } cases[] = {{"collectives", collectives}, {"order", order}, {"missing", missing}};
+    } cases[] = {
+        {"collectives", collectives}, {"order", order}, {"many", many}, {"missing", missing}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 
