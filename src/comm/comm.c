@@ -109,8 +109,7 @@ static void start_on_backend(struct wf_coll *coll)
     thread->last = coll;
 }
 
-/* Move everything in flight, oldest first, and drop what is complete. */
-static void progress_all_in_flight(void)
+void wf_comm_progress(void)
 {
     struct wf_comm_thread_state *thread = &wf_comm_thread_state;
     struct wf_coll **link = &thread->first, *coll, *last = NULL;
@@ -149,7 +148,7 @@ static void wait_until_complete(struct wf_coll *coll)
         coll->moved = true;
     }
     while (!coll->complete) {
-        progress_all_in_flight();
+        wf_comm_progress();
         if (coll->complete) return;
         waited = wf_backoff_wait(&patience);
         if (waited > (double)wf_knobs.timeout) die_of_timeout(coll, waited);
@@ -191,7 +190,7 @@ void wf_comm_start(struct wf_coll *coll)
 
 bool wf_comm_test(struct wf_coll *coll)
 {
-    if (!coll->complete) progress_all_in_flight();
+    if (!coll->complete) wf_comm_progress();
     return coll->complete;
 }
 

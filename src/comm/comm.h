@@ -121,6 +121,10 @@ struct wf_coll {
 /** Begin; the struct must live until wf_comm_wait. Several may be in flight per communicator, and
  *  are waited for in the order in which they began. */
 void wf_comm_start(struct wf_coll *coll);
+/** Move everything that this thread has in flight, oldest first, without waiting. ranks: any; local
+ */
+void wf_comm_progress(void);
+
 /** True when wf_comm_wait would not have to wait; makes progress. */
 bool wf_comm_test(struct wf_coll *coll);
 void wf_comm_wait(struct wf_coll *coll);

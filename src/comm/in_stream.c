@@ -115,7 +115,8 @@ static void look_after_oldest(void)
 
 /* ---- the backend ---- */
 
-/* BUSY: until the time was over. */
+/* The library connects ranks when they first need each other, which waits for peers that may
+ * themselves wait for what this rank has in flight. BUSY: until the time was over. */
 static enum wf_device_comm_status wait_until_ready(const struct wf_device_comm *comm, char *why,
                                                    size_t room)
 {
@@ -124,6 +125,7 @@ static enum wf_device_comm_status wait_until_ready(const struct wf_device_comm *
     double waited;
 
     while ((status = comm->library->status(comm->state, why, room)) == WF_DEVICE_COMM_BUSY) {
+        wf_comm_progress();
         waited = wf_backoff_wait(&patience);
         if (waited > (double)wf_knobs.timeout) return WF_DEVICE_COMM_BUSY;
     }
@@ -238,11 +240,12 @@ void wf_in_stream_open(struct wf_comm *comm, const unsigned char *id)
 
 void wf_in_stream_finish(struct wf_comm *comm)
 {
+    struct wf_backoff patience = {0};
+
     if (comm->shares || !comm->device->state) return;
-    while (given.first) {
-        wf_device_event_wait(given.first->done);
-        forget_ended();
-    }
+    /* Not wf_device_event_wait: what is done meanwhile frees the event of an entry that has ended.
+     */
+    while (look_after_oldest(), given.first) (void)wf_backoff_wait(&patience);
     comm->device->library->finish(comm->device->state);
 }
 

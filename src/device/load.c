@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/load_once.h"
@@ -36,14 +37,17 @@ static bool path_beside_library(char *path, size_t room)
                             file_name) < room;
 }
 
+/* The file beside this one, where there is one: then the reason is about that one, too. */
 static void *open_library(char *why)
 {
     char path[PATH_BYTES];
-    void *object = NULL;
+    const char *name = file_name;
 
-    if (wf_knobs.cuda_library[0]) return wf_open_object(wf_knobs.cuda_library, why);
-    if (path_beside_library(path, sizeof path)) object = wf_open_object(path, why);
-    return object ? object : wf_open_object(file_name, why);
+    if (wf_knobs.cuda_library[0])
+        name = wf_knobs.cuda_library;
+    else if (path_beside_library(path, sizeof path) && access(path, F_OK) == 0)
+        name = path;
+    return wf_open_object(name, why);
 }
 
 static const struct wf_library_calls calls = {

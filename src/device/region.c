@@ -62,19 +62,21 @@ struct wf_region *wf_region_map(size_t bytes, enum wf_block_list list,
 
 void wf_region_unpin(struct wf_region *region)
 {
-    if (region->pinned) wf_device_driver->unpin(region->base, region->bytes);
+    if (region->pinned && wf_device_driver) wf_device_driver->unpin(region->base, region->bytes);
     region->pinned = false;
 }
 
+/* Without a driver, memory of the device went with it: a tensor was held over weft_finalize. */
 void wf_region_unmap(struct wf_region *region, const struct wf_mem_source *source)
 {
     wf_region_unpin(region);
-    if (region->list == WF_LIST_DEVICE)
-        wf_device_driver->unmap(region->base, region->bytes);
-    else if (!region->from_source)
+    if (region->list == WF_LIST_DEVICE) {
+        if (wf_device_driver) wf_device_driver->unmap(region->base, region->bytes);
+    } else if (!region->from_source) {
         munmap(region->base, region->bytes);
-    else if (!region->orphan && source->unmap)
+    } else if (!region->orphan && source->unmap) {
         source->unmap(source->self, region->base, region->bytes);
+    }
     wf_free(region);
 }
 

@@ -23,7 +23,8 @@ void wf_cuda_check_launch(int error, const char *op);
 
 /** What a kernel alone can see and what ends the job; kernels/cuda/fault.h has the kinds. */
 struct wf_cuda_fault {
-    int told; /* how often; the first to tell writes the rest */
+    int told;     /* how often; the first to tell writes the rest */
+    int complete; /* it has written */
     int kind;
     int64_t number, limit;
     double value;

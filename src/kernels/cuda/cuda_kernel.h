@@ -5,9 +5,10 @@
  *
  * A file has, for one family of ops, the __global__ functions, and per op a prepare function
  * wf_cuda_NAME that chooses among them. prepare may fail (WF_FAIL, WF_NEED: alike on all ranks,
- * from descriptors alone); run only launches: it allocates nothing, waits for nothing and never
- * reads a device pointer. The functions of base (wf_fail, wf_die, wf_malloc, ...) are the library's
- * own; libweft-cuda.so calls them through a table (src/device/cuda/library_calls.c).
+ * from descriptors alone); run only launches and never reads a device pointer; it allocates and
+ * waits only where scratch memory has to grow. The functions of base (wf_fail, wf_die, wf_malloc,
+ * ...) are the library's own; libweft-cuda.so calls them through a table
+ * (src/device/cuda/library_calls.c).
  */
 #pragma once
 

@@ -3,11 +3,14 @@
 
 void wf_cuda_die_on_fault(void)
 {
-    struct wf_cuda_fault *memory = wf_cuda_fault_memory(), fault = *memory;
-    long long number = (long long)fault.number, limit = (long long)fault.limit;
+    struct wf_cuda_fault *memory = wf_cuda_fault_memory(), fault;
+    long long number, limit;
 
-    if (!fault.told) return;
+    if (!__atomic_load_n(&memory->complete, __ATOMIC_ACQUIRE)) return;
+    fault = *memory;
     *memory = {};
+    number = (long long)fault.number;
+    limit = (long long)fault.limit;
     switch (fault.kind) {
     case WF_CUDA_FAULT_INDEX:
         WF_DIE("embedding: index %lld, where the table has %lld rows", number, limit);

@@ -24,4 +24,6 @@ __device__ __forceinline__ void record_fault(struct wf_cuda_fault *fault,
     fault->number = number;
     fault->limit = limit;
     fault->value = value;
+    __threadfence_system(); /* the host may read while this kernel still runs */
+    fault->complete = 1;
 }

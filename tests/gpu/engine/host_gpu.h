@@ -211,6 +211,7 @@ inline void gpu_copy_commit() { engine::copy_commit(); }
 template <int n> inline void gpu_copy_wait() { engine::copy_wait(n); }
 
 inline void __threadfence() { engine::fence(); }
+inline void __threadfence_system() { engine::fence(); }
 
 template <class T> inline T host_gpu_atomic_add(T *p, T value)
 {

@@ -3,7 +3,7 @@
  * and NCCL are stand-ins; what streams and communicators are like is the environment's.
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
- *     cases: collectives (unless told), order, registered, no_memory, missing
+ *     cases: collectives (unless told), order, many, registered, no_memory, missing
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -190,6 +190,29 @@ static int no_memory(void *payload)
     return failed;
 }
 
+/* ---- more at the end than events rest ---- */
+
+/* All are waited for by the stream alone: the communicator is closed while none is known to have
+ * ended. */
+static int many(void *payload)
+{
+    struct wf_block *a, *sum;
+
+    (void)payload;
+    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    a = numbers(1);
+    sum = numbers(0);
+    for (int i = 0; i < 63; i++) { /* the 64th start would look which have ended */
+        struct wf_coll coll = sum_of(a, sum);
+
+        wf_comm_start(&coll);
+        wf_comm_wait(&coll);
+    }
+    wf_block_release(a);
+    wf_block_release(sum);
+    return check_backend(wf_comm_world());
+}
+
 /* ---- a rank that does not come ---- */
 
 static int missing(void *payload)
@@ -221,11 +244,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*body)(void *payload);
-    } cases[] = {{"collectives", collectives},
-                 {"order", order},
-                 {"registered", registered},
-                 {"no_memory", no_memory},
-                 {"missing", missing}};
+    } cases[] = {{"collectives", collectives}, {"order", order},         {"many", many},
+                 {"registered", registered},   {"no_memory", no_memory}, {"missing", missing}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 

@@ -510,7 +510,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in [
     (r"shfl\.sync\.(idx|bfly|down|up)\.b32", shuffle),
     (r"vote\.sync\.ballot\.b32", ballot),
     (r"(atom|red)\.(?:relaxed\.gpu\.)?global\.add\.([us]32|u64)", atomic_add),
-    (r"membar\.gl|fence\.(?:acq_rel|sc)\.gpu", plain("ptx_fence();")),
+    (r"membar\.(?:gl|sys)|fence\.(?:acq_rel|sc)\.(?:gpu|sys)", plain("ptx_fence();")),
     (r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(bf16|f16)\.\1\.f32", matrix_product),
     (r"ldmatrix\.sync\.aligned\.m8n8\.x4(\.trans)?\.shared\.b16", matrix_load),
     (r"cp\.async\.cg\.shared\.global", copy_async),

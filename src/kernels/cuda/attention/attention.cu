@@ -121,8 +121,8 @@ weft_status prepare(wf_kernel_call *k, wf_attention_form form)
     if (dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, dtype);
     WF_TRY(wf_attention_check_dtypes(k, form));
     wf_attention_operands_make(&of, k, form);
-    WF_NEED(tiles_of_all_heads(of) <= INT32_MAX, WEFT_ERR_SHAPE,
-            "%s: more heads and rows than a GPU has blocks", k->op);
+    WF_NEED_LOCAL(tiles_of_all_heads(of) <= INT32_MAX, WEFT_ERR_SHAPE,
+                  "%s: more heads and rows than a GPU has blocks", k->op);
     k->prep = p = WF_NEW(attention);
     p->of = of;
     if (!backward) wf_attention_merge_query_heads(&p->of);

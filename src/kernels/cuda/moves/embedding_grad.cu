@@ -208,9 +208,9 @@ extern "C" weft_status wf_cuda_embedding_grad(struct wf_kernel_call *k)
     p->lookup = embedding_lookup_of(k, table);
     p->rows = table->numel / table->shape[rows + 1];
     p->columns = table->shape[rows + 1];
-    WF_NEED(p->rows <= INT32_MAX && p->lookup.tokens <= INT32_MAX, WEFT_ERR_SHAPE,
-            "%s: %lld tokens and %lld rows are more than 32 bits count", k->op,
-            (long long)p->lookup.tokens, (long long)p->rows);
+    WF_NEED_LOCAL(p->rows <= INT32_MAX && p->lookup.tokens <= INT32_MAX, WEFT_ERR_SHAPE,
+                  "%s: %lld tokens and %lld rows are more than 32 bits count", k->op,
+                  (long long)p->lookup.tokens, (long long)p->rows);
     p->column_step = d->stride[d->ndim - 1];
     p->padding = padding >= 0 ? padding - table->offset[rows] : -1;
     p->at_d = map_of_tokens(d);
