@@ -112,6 +112,8 @@ double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_
     if (operand->domain == 'c') return u < 0.5;
     if (operand->below) return floor(u * (double)operand->below);
     if (whole) return positive ? 1 + floor(u * 5) : floor(u * 19) - 9;
+    if (operand->domain == 'u') return wt_rounded(operand->dtype, 1.8 * u - 0.9);
+    if (operand->domain == 'a') return wt_rounded(operand->dtype, 1.1 + 1.5 * u);
     return wt_rounded(operand->dtype, positive ? 0.5 + 1.5 * u : 3 * u - 1.5);
 }
 
