@@ -42,6 +42,7 @@ const struct wf_device_library *weft_device_library(const struct wf_library_call
 {
     wf_library_calls_set(calls);
     driver = wf_cuda_driver_without_loops();
+    wf_nccl_add_memory(&driver);
     driver.strided_copy = wf_cuda_strided_copy;
     driver.fill = wf_cuda_fill_elements;
     driver.divide = wf_cuda_divide_elements;

@@ -221,12 +221,5 @@ static inline double dtype_bound(weft_dtype dtype)
          wf_knobs.isa = ++isa_, wf_kernels_choose_isa())
 #endif
 
-#if defined(WT_CUDA_HOST) || defined(WT_CUDA_DTYPES) /* CUDA has no kernels for f16 */
-static const weft_dtype float_dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
-enum { FLOAT_DTYPES = 3 };
-static inline bool has_kernels(weft_dtype dtype) { return dtype != WEFT_F16; }
-#else
 static const weft_dtype float_dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
 enum { FLOAT_DTYPES = 4 };
-static inline bool has_kernels(weft_dtype dtype) { return dtype < WEFT_DTYPE_COUNT; }
-#endif

@@ -261,7 +261,7 @@ WT_UNIT(binary__broadcasts_in_every_dtype)
     EACH_ISA
     for (int op = 0; op < BINARIES + COMPARES; op++)
         for (int t = WEFT_F32; t <= (op < BINARIES ? WEFT_U8 : WEFT_BOOL); t++)
-            for (int i = 0; i < PAIRS * LIES && has_kernels((weft_dtype)t); i++)
+            for (int i = 0; i < PAIRS * LIES; i++)
                 check_pair(op, (weft_dtype)t, nth_lie(i), i / LIES);
 }
 

@@ -49,7 +49,7 @@ WT_UNIT(reductions__equal_plain_loops)
         for (int i = 0; i < REDUCE_SHAPES; i++) {
             const struct sizes *s = &reduce_shapes[i];
 
-            for (int64_t mask = 0; mask < 1 << s->ndim && has_kernels((weft_dtype)t); mask++) {
+            for (int64_t mask = 0; mask < 1 << s->ndim; mask++) {
                 check(false, (weft_dtype)t, nth_lie(i + t + (int)mask), s, mask);
                 check(true, (weft_dtype)t, nth_lie(i + t + (int)mask + 1), s, mask);
             }

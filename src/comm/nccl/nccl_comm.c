@@ -82,6 +82,7 @@ static void finish(void *state)
 {
     struct wf_nccl_comm *comm = state;
 
+    wf_nccl_deregister_all(comm);
     WF_NCCL(comm, CommFinalize(comm->comm));
 }
 

@@ -18,5 +18,15 @@ void wf_nccl_note(struct wf_nccl_comm *comm, ncclResult_t result, const char *ca
 /** Give the collective to the communication stream. */
 void wf_nccl_issue(void *state, const struct wf_coll *coll);
 
+/* ---- nccl_memory.c ---- */
+
+/** Before a collective that reads or writes at p, which may be NULL: its region is registered. */
+void wf_nccl_register_region_of(struct wf_nccl_comm *comm, const void *p);
+/** No region is any longer. Nothing that the communicator was given uses one. */
+void wf_nccl_deregister_all(struct wf_nccl_comm *comm);
+struct wf_device_driver;
+/** From now on the driver's memory is NCCL's, unless WEFT_NCCL_REGISTER is 0. */
+void wf_nccl_add_memory(struct wf_device_driver *driver);
+
 /** The table that libweft-cuda.so offers. */
 extern const struct wf_device_collectives wf_nccl_collectives;

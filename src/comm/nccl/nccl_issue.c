@@ -177,6 +177,9 @@ void wf_nccl_issue(void *state, const struct wf_coll *coll)
                         weft_dtype_size(coll->dtype),
                         wf_cuda_stream(WF_STREAM_COMM)};
 
+    wf_nccl_register_region_of(comm, coll->send);
+    wf_nccl_register_region_of(comm, coll->recv);
+    if (comm->failed != ncclSuccess) return; /* `status` says so */
     if (coll->kind == WEFT_COLL_ALL_REDUCE)
         give_all_reduce(&r);
     else if (coll->kind == WEFT_COLL_BROADCAST)

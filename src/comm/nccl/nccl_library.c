@@ -28,6 +28,7 @@ static struct {
     _Static_assert(_Generic(&nccl##name, ncclResult_t(*) arguments : 1, default : 0),              \
                    "nccl" #name " is declared otherwise");
 WF_NCCL_FUNCTIONS(F)
+WF_NCCL_LATER_FUNCTIONS(F)
 #undef F
 
 static bool find_functions(void *object)
@@ -52,6 +53,9 @@ static bool find_functions(void *object)
         }
         *(void **)functions[i].at = function;
     }
+#define F(name, arguments) *(void **)&wf_nccl.name = dlsym(object, "nccl" #name);
+    WF_NCCL_LATER_FUNCTIONS(F)
+#undef F
     return true;
 }
 

@@ -1,6 +1,7 @@
 /*
- * nccl_library.h: NCCL's functions, found when the first communicator is opened: libnccl is no
- * dependency of libweft-cuda.so, so that machines without it use their GPUs all the same.
+ * nccl_library.h: NCCL's functions, found when memory for collectives is first wanted, or a
+ * communicator: libnccl is no dependency of libweft-cuda.so, so that machines without it use their
+ * GPUs all the same.
  */
 #pragma once
 
@@ -34,10 +35,18 @@
     F(Recv, (void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,             \
              cudaStream_t stream))
 
+/** What is NULL in versions before 2.19. */
+#define WF_NCCL_LATER_FUNCTIONS(F)                                                                 \
+    F(MemAlloc, (void **p, size_t bytes))                                                          \
+    F(MemFree, (void *p))                                                                          \
+    F(CommRegister, (const ncclComm_t comm, void *buffer, size_t bytes, void **handle))            \
+    F(CommDeregister, (const ncclComm_t comm, void *handle))
+
 /** NCCL's functions without their prefix, as `nccl.AllReduce`. */
 struct wf_nccl_functions {
 #define F(name, arguments) ncclResult_t(*name) arguments;
     WF_NCCL_FUNCTIONS(F)
+    WF_NCCL_LATER_FUNCTIONS(F)
 #undef F
     const char *(*GetErrorString)(ncclResult_t result);
     const char *(*GetLastError)(ncclComm_t comm);

@@ -24,6 +24,9 @@ extern "C" {
 struct bf16 {
     wf_bf16 bits;
 };
+struct f16 {
+    wf_f16 bits;
+};
 struct boolean {
     uint8_t value;
 };
@@ -39,6 +42,9 @@ template <class E> struct real_of {
 template <> struct real_of<bf16> {
     typedef float type;
 };
+template <> struct real_of<f16> {
+    typedef float type;
+};
 template <> struct real_of<uint8_t> {
     typedef int32_t type;
 };
@@ -49,6 +55,7 @@ template <class E> using real = typename real_of<E>::type;
 
 template <class E> __device__ __forceinline__ real<E> to_real(E e) { return e; }
 __device__ __forceinline__ float to_real(bf16 e) { return wf_bf16_to_f32(e.bits); }
+__device__ __forceinline__ float to_real(f16 e) { return gpu_f16_to_f32(e.bits); }
 __device__ __forceinline__ int32_t to_real(boolean e) { return e.value; }
 
 /** Floats are rounded to nearest even, what is not a number stays so; integers wrap. */
@@ -56,6 +63,10 @@ template <class E> __device__ __forceinline__ E from_real(real<E> value) { retur
 template <> __device__ __forceinline__ bf16 from_real<bf16>(float value)
 {
     return {wf_f32_to_bf16(value)};
+}
+template <> __device__ __forceinline__ f16 from_real<f16>(float value)
+{
+    return {gpu_f32_to_f16(value)};
 }
 template <> __device__ __forceinline__ boolean from_real<boolean>(int32_t value)
 {
@@ -67,6 +78,34 @@ template <class T> static inline T scalar_as(double value) { return (T)value; }
 template <> inline int32_t scalar_as<int32_t>(double value) { return wf_f64_to_i32(value); }
 template <> inline int64_t scalar_as<int64_t>(double value) { return wf_f64_to_i64(value); }
 
+/* ---- one of the types, by its dtype ---- */
+
+/** Stands for the type E in a call of a generic lambda. */
+template <class E> struct element_type {
+    typedef E type;
+};
+
+/** The floats that kernels of this folder take are the dtypes below; tables have them in this
+ *  order. */
+enum { WF_CUDA_FLOAT_DTYPES = WEFT_F16 + 1 };
+static_assert(WEFT_F32 == 0 && WEFT_F64 == 1 && WEFT_BF16 == 2 && WEFT_F16 == 3,
+              "tables of float dtypes have the order of weft_dtype");
+
+/** use(element_type<E>()), where elements of the float dtype are of type E. */
+template <class Use> static inline void with_float_type(uint8_t dtype, const Use &use)
+{
+    if (dtype == WEFT_F32)
+        use(element_type<float>());
+    else if (dtype == WEFT_F64)
+        use(element_type<double>());
+    else if (dtype == WEFT_BF16)
+        use(element_type<bf16>());
+    else if (dtype == WEFT_F16)
+        use(element_type<f16>());
+    else
+        WF_DIE("no CUDA kernel for %s", wf_dtypes[dtype].name);
+}
+
 /* ---- casts ---- */
 
 /* From a computing type: floats to integers are cut, and what does not fit gives the nearest. */
@@ -77,6 +116,12 @@ template <> struct cast_of_number<bf16> {
     template <class T> static __device__ __forceinline__ bf16 of(T value)
     {
         return from_real<bf16>((float)value);
+    }
+};
+template <> struct cast_of_number<f16> {
+    template <class T> static __device__ __forceinline__ f16 of(T value)
+    {
+        return from_real<f16>((float)value);
     }
 };
 template <> struct cast_of_number<boolean> {

@@ -1,6 +1,6 @@
 /*
- * fragments.h: matrices of bf16 on tensor cores: from global to shared memory, as fragments of
- * mma.m16n8k16 to the lanes of a warp, and their results back to memory.
+ * fragments.h: matrices of bf16 and f16 on tensor cores: from global to shared memory, as fragments
+ * of mma.m16n8k16 to the lanes of a warp, and their results back to memory.
  *
  * Lane l has of a product's 16 x 8 results d[0], d[1] in row l / 4 and d[2], d[3] in row l / 4 + 8,
  * at columns 2 (l % 4) and the next. Rows in shared memory are longer than a tile's by FRAGMENT_GAP
@@ -15,42 +15,67 @@ enum { MMA_M = 16, MMA_N = 8, MMA_K = 16, FRAGMENT_GAP = 8 };
 __device__ __forceinline__ int fragment_row() { return threadIdx.x % WARP / 4; }
 __device__ __forceinline__ int fragment_column() { return threadIdx.x % 4 * 2; }
 
+/** What tensor cores do with elements of type E. */
+template <class E> struct tensor_core;
+template <> struct tensor_core<bf16> {
+    static __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4],
+                                                    const uint32_t (&b)[2])
+    {
+        gpu_mma_bf16(d, a, b);
+    }
+    static __device__ __forceinline__ uint32_t two(float low, float high)
+    {
+        return gpu_pack_bf16(low, high);
+    }
+};
+template <> struct tensor_core<f16> {
+    static __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4],
+                                                    const uint32_t (&b)[2])
+    {
+        gpu_mma_f16(d, a, b);
+    }
+    static __device__ __forceinline__ uint32_t two(float low, float high)
+    {
+        return gpu_pack_f16(low, high);
+    }
+};
+
 /** Where the elements of a tile lie in global memory. */
-struct tile_source {
-    const bf16 *x;         /* the tile's first element */
+template <class E> struct tile_source {
+    const E *x;            /* the tile's first element */
     int64_t row, column;   /* strides */
     int64_t rows, columns; /* how many are there; zeros stand for the others */
     bool packed;           /* rows begin at multiples of 16 bytes and have no gaps */
 };
 
 /** Start to bring a tile of rows x columns into shared memory, with the threads of the block. */
-template <int rows, int columns, int threads>
-__device__ __forceinline__ void load_tile(bf16 *to, const tile_source &from)
+template <int rows, int columns, int threads, class E>
+__device__ __forceinline__ void load_tile(E *to, const tile_source<E> &from)
 {
-    const int size = pack<bf16>::n, packs = columns / size;
+    const int size = pack<E>::n, packs = columns / size;
 
 #pragma unroll
     for (int i = threadIdx.x; i < rows * packs; i += threads) {
         int r = i / packs, c = i % packs * size;
-        bf16 *at = to + r * (columns + FRAGMENT_GAP) + c;
-        const bf16 *x = from.x + r * from.row + c * from.column;
+        E *at = to + r * (columns + FRAGMENT_GAP) + c;
+        const E *x = from.x + r * from.row + c * from.column;
 
         if (from.packed && r < from.rows && c + size <= from.columns) {
             gpu_copy_async(at, x);
         } else {
-            pack<bf16> v = {};
+            pack<E> v = {};
 
             for (int e = 0; e < size; e++)
                 if (r < from.rows && c + e < from.columns) v.at[e] = x[e * from.column];
-            *(pack<bf16> *)at = v;
+            *(pack<E> *)at = v;
         }
     }
 }
 
 /** A's fragment of rows from `row` and 16 k from `k` on, of a tile in shared memory with rows of
  * `columns`: along_k has a row for each of A's, otherwise a row for each k. */
-template <bool along_k, int columns>
-__device__ __forceinline__ void load_a_fragment(uint32_t (&a)[4], const bf16 *tile, int row, int k)
+template <bool along_k, int columns, class E>
+__device__ __forceinline__ void load_a_fragment(uint32_t (&a)[4], const E *tile, int row, int k)
 {
     const int step = columns + FRAGMENT_GAP;
     int lane = threadIdx.x % WARP;
@@ -64,9 +89,8 @@ __device__ __forceinline__ void load_a_fragment(uint32_t (&a)[4], const bf16 *ti
 
 /** B's fragments for two neighbouring products, whose columns begin at `column`: b[0], b[1] and
  * b[2], b[3]. along_k: the tile has a row for each column of B. */
-template <bool along_k, int columns>
-__device__ __forceinline__ void load_b_fragments(uint32_t (&b)[4], const bf16 *tile, int column,
-                                                 int k)
+template <bool along_k, int columns, class E>
+__device__ __forceinline__ void load_b_fragments(uint32_t (&b)[4], const E *tile, int column, int k)
 {
     const int step = columns + FRAGMENT_GAP;
     int lane = threadIdx.x % WARP;
@@ -78,11 +102,12 @@ __device__ __forceinline__ void load_b_fragments(uint32_t (&b)[4], const bf16 *t
 }
 
 /** Two neighbouring products: d0 += a b01, d1 += a b23. */
+template <class E>
 __device__ __forceinline__ void multiply_fragments(float (&d0)[4], float (&d1)[4],
                                                    const uint32_t (&a)[4], const uint32_t (&b)[4])
 {
-    gpu_mma_bf16(d0, a, {b[0], b[1]});
-    gpu_mma_bf16(d1, a, {b[2], b[3]});
+    tensor_core<E>::multiply(d0, a, {b[0], b[1]});
+    tensor_core<E>::multiply(d1, a, {b[2], b[3]});
 }
 
 /**
@@ -110,11 +135,13 @@ __device__ __forceinline__ void store_row_of_fragments(float *to, const float (&
 }
 
 /* Neighbouring lanes exchange a half, so that four of them write 32 bytes that lie together. */
-__device__ __forceinline__ void store_row_of_fragments(bf16 *to, const float (&first)[2],
+template <class E>
+__device__ __forceinline__ void store_row_of_fragments(E *to, const float (&first)[2],
                                                        const float (&second)[2], int64_t columns,
                                                        bool packed)
 {
-    uint32_t mine[2] = {gpu_pack_bf16(first[0], first[1]), gpu_pack_bf16(second[0], second[1])};
+    uint32_t mine[2] = {tensor_core<E>::two(first[0], first[1]),
+                        tensor_core<E>::two(second[0], second[1])};
     bool odd = threadIdx.x & 1;
     uint32_t other = __shfl_xor_sync(~0u, odd ? mine[0] : mine[1], 1);
     pack<uint32_t, 2> four = {{odd ? other : mine[0], odd ? mine[1] : other}};

@@ -65,12 +65,36 @@ __device__ __forceinline__ void gpu_mma_f16(float (&d)[4], const uint32_t (&a)[4
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/** Two numbers as bf16, rounded to nearest even, the first in the lower half. */
+/** f16 into f32 and back, by the hardware's instructions: in integers it takes a dozen. Rounded to
+ *  nearest even; what is not a number becomes 0x7fff. */
+__device__ __forceinline__ float gpu_f16_to_f32(uint16_t half)
+{
+    float value;
+
+    asm("cvt.f32.f16 %0,%1;" : "=f"(value) : "h"(half));
+    return value;
+}
+__device__ __forceinline__ uint16_t gpu_f32_to_f16(float value)
+{
+    uint16_t half;
+
+    asm("cvt.rn.f16.f32 %0,%1;" : "=h"(half) : "f"(value));
+    return half;
+}
+
+/** Two numbers in 16 bits each, rounded to nearest even, the first in the lower half. */
 __device__ __forceinline__ uint32_t gpu_pack_bf16(float low, float high)
 {
     uint32_t both;
 
     asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+__device__ __forceinline__ uint32_t gpu_pack_f16(float low, float high)
+{
+    uint32_t both;
+
+    asm("cvt.rn.f16x2.f32 %0,%1,%2;" : "=r"(both) : "f"(high), "f"(low));
     return both;
 }
 

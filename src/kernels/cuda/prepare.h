@@ -9,10 +9,6 @@ extern "C" {
 
 enum { WF_CUDA_BLOCK = 256 }; /* threads of a block, unless a kernel wants another number */
 
-/** The floats that kernels of this folder take are the dtypes below; tables have them in this
- *  order. */
-enum { WF_CUDA_FLOAT_DTYPES = WEFT_BF16 + 1 };
-
 /** "op: no CUDA kernel for f32" */
 static inline weft_status wf_cuda_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype)
 {

@@ -157,6 +157,32 @@ inline uint32_t gpu_pack_bf16(float low, float high)
     return host_gpu_bf16(low) | host_gpu_bf16(high) << 16;
 }
 
+/* By way of f64, which has all of them: none of this is the library's own conversion. */
+inline float gpu_f16_to_f32(uint16_t half)
+{
+    int exponent = half >> 10 & 31, fraction = half & 1023;
+    double size = exponent == 31  ? (fraction ? NAN : INFINITY)
+                  : exponent == 0 ? ldexp(fraction, -24)
+                                  : ldexp(1024 + fraction, exponent - 25);
+
+    return static_cast<float>(half & 0x8000 ? -size : size);
+}
+inline uint16_t gpu_f32_to_f16(float value)
+{
+    double size = fabs(static_cast<double>(value));
+    int sign = signbit(value) ? 0x8000 : 0, exponent = -13, units;
+
+    if (value != value) return 0x7fff;
+    if (size >= 65520) return static_cast<uint16_t>(sign | 0x7c00); /* half way to the next */
+    if (size >= 0x1p-14) frexp(size, &exponent);
+    units = static_cast<int>(rint(ldexp(size, 11 - exponent)));
+    return static_cast<uint16_t>(sign | (((exponent + 13) << 10) + units));
+}
+inline uint32_t gpu_pack_f16(float low, float high)
+{
+    return gpu_f32_to_f16(low) | static_cast<uint32_t>(gpu_f32_to_f16(high)) << 16;
+}
+
 inline float gpu_exp2(float x) { return exp2f(x); }
 
 inline void host_gpu_load_matrix(engine::place at, bool transposed, uint32_t (&r)[4],

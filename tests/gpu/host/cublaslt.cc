@@ -2,9 +2,9 @@
  * cublaslt.cc: a stand-in for libcublasLt, with the functions that products call
  * (src/kernels/cuda/products/cublaslt.cu). It multiplies by plain loops and refuses what the manual
  * does not allow: layouts that do not fit each other, pointers less aligned than was promised, a
- * workspace that is missing, algorithms that were not given for these layouts. Of bf16 it has no
- * f32 result with a bias, as the library has none of a bf16 bias. A program in which nobody called
- * it fails at its end.
+ * workspace that is missing, algorithms that were not given for these layouts. Of bf16 and f16 it
+ * has no f32 result with a bias, as the library has none of a bias of 16 bits. A program in which
+ * nobody called it fails at its end.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include <deque>
 
 #include <cublasLt.h>
+#include <cuda_fp16.h>
 
 namespace
 {
@@ -61,6 +62,8 @@ double element(cudaDataType type, const void *x, int64_t i)
 {
     if (type == CUDA_R_64F) return static_cast<const double *>(x)[i];
     if (type == CUDA_R_32F) return static_cast<const float *>(x)[i];
+    if (type == CUDA_R_16F)
+        return static_cast<float>(__half(static_cast<const __half_raw *>(x)[i]));
     uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t *>(x)[i]) << 16;
     float value;
 
@@ -78,6 +81,8 @@ void store(cudaDataType type, void *x, int64_t i, double value)
         static_cast<double *>(x)[i] = value;
     else if (type == CUDA_R_32F)
         static_cast<float *>(x)[i] = narrow;
+    else if (type == CUDA_R_16F)
+        static_cast<__half_raw *>(x)[i] = __float2half(narrow);
     else
         static_cast<uint16_t *>(x)[i] =
             static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -87,7 +92,8 @@ void store(cudaDataType type, void *x, int64_t i, double value)
 bool fits(const description &d, const layout &a, const layout &b, const layout &c)
 {
     int64_t k = d.turn_a ? a.rows : a.columns;
-    bool types = a.type == b.type && (c.type == a.type || a.type == CUDA_R_16BF) &&
+    bool types = a.type == b.type &&
+                 (c.type == a.type || a.type == CUDA_R_16BF || a.type == CUDA_R_16F) &&
                  d.scale == (a.type == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F);
 
     return types && (d.turn_a ? a.columns : a.rows) == c.rows &&

@@ -2,7 +2,6 @@
  */
 #pragma once
 
-#define WT_CUDA_DTYPES
 #include "kernels/cases.h"
 
 #define WF_KERNEL(name, devices) wf_kernel_prepare wf_cuda_##name;

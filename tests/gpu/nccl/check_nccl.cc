@@ -254,6 +254,79 @@ static void used_after_end(rank &r)
     BEGIN(ncclAllReduce(r.a, r.b, count, ncclFloat32, ncclSum, second, r.stream));
 }
 
+/* ---- registered memory ---- */
+
+static void *registration(const rank &r, float *at, size_t n)
+{
+    void *handle;
+
+    CHECK(ncclCommRegister(r.comm, at, n * sizeof(float), &handle));
+    return handle;
+}
+
+static float *of_nccl(size_t n)
+{
+    void *p;
+
+    CHECK(ncclMemAlloc(&p, n * sizeof(float)));
+    return static_cast<float *>(p);
+}
+
+static void registered(rank &r)
+{
+    float *to = of_nccl(count);
+    void *of_a = registration(r, r.a, count), *of_to = registration(r, to, count);
+
+    BEGIN(ncclAllReduce(r.a, to, count, ncclFloat32, ncclSum, r.comm, r.stream));
+    wait_until_ready(r.comm);
+    expect(r, to, 6);
+    CHECK(ncclCommDeregister(r.comm, of_to));
+    CHECK(ncclCommDeregister(r.comm, of_a));
+    CHECK(ncclMemFree(to));
+    ask_for_sum(r, count);
+}
+
+static void freed_registered(rank &r)
+{
+    (void)registration(r, r.a, count);
+    CHECK(cudaFree(r.a));
+}
+
+static void freed_by_cuda(rank &) { CHECK(cudaFree(of_nccl(count))); }
+static void freed_by_nccl(rank &r) { CHECK(ncclMemFree(r.a)); }
+
+static void registered_twice(rank &r)
+{
+    (void)registration(r, r.a, count);
+    (void)registration(r, r.a, count);
+}
+
+static void registered_beyond(rank &r) { (void)registration(r, r.a, count + 1); }
+static void deregistered_twice(rank &r)
+{
+    void *handle = registration(r, r.a, count);
+
+    CHECK(ncclCommDeregister(r.comm, handle));
+    CHECK(ncclCommDeregister(r.comm, handle));
+}
+
+static void other_comm(rank &r)
+{
+    ncclComm_t second = open(r, ids[1]);
+
+    CHECK(ncclCommDeregister(second, registration(r, r.a, count)));
+}
+
+static void sum_with_registered(rank &r, bool a, bool b)
+{
+    if (a) (void)registration(r, r.a, count);
+    if (b) (void)registration(r, r.b, ranks * count);
+    ask_for_sum(r, count);
+}
+
+static void half_registered(rank &r) { sum_with_registered(r, true, false); }
+static void mixed_ranks(rank &r) { sum_with_registered(r, r.number != 1, r.number != 1); }
+
 /* ---- ranks ---- */
 
 static const struct {
@@ -278,7 +351,17 @@ static const struct {
              {"no_event", no_event},
              {"crossed", crossed},
              {"destroyed_early", destroyed_early},
-             {"used_after_end", used_after_end}};
+             {"used_after_end", used_after_end},
+             {"registered", registered},
+             {"freed_registered", freed_registered},
+             {"freed_by_cuda", freed_by_cuda},
+             {"freed_by_nccl", freed_by_nccl},
+             {"registered_twice", registered_twice},
+             {"registered_beyond", registered_beyond},
+             {"deregistered_twice", deregistered_twice},
+             {"other_comm", other_comm},
+             {"half_registered", half_registered},
+             {"mixed_ranks", mixed_ranks}};
 
 static void run_rank(int number, void (*body)(rank &r))
 {

@@ -199,6 +199,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
         if (comm->state != comm->finished)
             refuse("ncclCommDestroy: before the end of ncclCommFinalize");
         comm->state = comm->ended;
+        forget_registered(comm);
         return ncclSuccess;
     });
 }
@@ -213,6 +214,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
         for (auto &part : comm->parts)
             if (!part->done) stand_in::cancel(part.get());
         comm->state = comm->ended;
+        forget_registered(comm);
         return ncclSuccess;
     });
 }

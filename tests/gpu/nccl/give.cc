@@ -10,14 +10,25 @@ namespace nccl_stand_in
 
 static size_t number_of(int rank) { return static_cast<size_t>(rank); }
 
+/* Mixed, what happens is undefined. */
+static void check_registered(const request &a, const request &b)
+{
+    if (a.count && a.registered != b.registered)
+        refuse("%s: rank %d passes registered memory, rank %d other", describe(a).c_str(),
+               a.registered ? a.comm->rank : b.comm->rank,
+               a.registered ? b.comm->rank : a.comm->rank);
+}
+
 /* What all ranks have to say alike. */
 static void check_alike(const request &a, const request &b)
 {
     bool reduces = a.kind == all_reduce || a.kind == reduce_scatter || a.kind == reduce;
 
     if (a.kind == b.kind && a.count == b.count && a.type == b.type && a.peer == b.peer &&
-        (!reduces || a.op == b.op))
+        (!reduces || a.op == b.op)) {
+        check_registered(a, b);
         return;
+    }
     refuse("rank %d asks for %s, rank %d for %s", a.comm->rank, describe(a).c_str(), b.comm->rank,
            describe(b).c_str());
 }
@@ -59,6 +70,7 @@ static void match(exchange_part *a, size_t i, exchange_part *b, size_t j)
     if (x.count != y.count || x.type != y.type)
         refuse("rank %d asks for %s, rank %d for %s", x.comm->rank, describe(x).c_str(),
                y.comm->rank, describe(y).c_str());
+    check_registered(x, y);
     a->transfers[i].other = b;
     a->transfers[i].number = j;
     b->transfers[j].other = a;

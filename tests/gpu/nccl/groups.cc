@@ -61,7 +61,19 @@ static void check_pointer(const request &r, const void *p)
                describe(r).c_str(), stand_in::device_of_address(p), r.comm->device);
 }
 
-static ncclResult_t check_request(const request &r)
+/* The manual wants all of a collective's buffers registered, or none. */
+static void note_registered(request &r)
+{
+    bool reads = r.from && r.kind != recv && (r.kind != broadcast || r.peer == r.comm->rank);
+    bool writes = r.to && r.kind != send && (r.kind != reduce || r.peer == r.comm->rank);
+    bool from = reads && is_registered(r.comm, r.from), to = writes && is_registered(r.comm, r.to);
+
+    if (reads && writes && from != to)
+        refuse("%s: one of its buffers is registered, and one is not", describe(r).c_str());
+    r.registered = from || to;
+}
+
+static ncclResult_t check_request(request &r)
 {
     bool has_peer = r.kind == reduce || r.kind == broadcast || r.kind == send || r.kind == recv;
 
@@ -76,10 +88,11 @@ static ncclResult_t check_request(const request &r)
     if (!r.count) return ncclSuccess;
     if (r.kind != recv && (r.kind != broadcast || r.peer == r.comm->rank)) check_pointer(r, r.from);
     if (r.kind != send && (r.kind != reduce || r.peer == r.comm->rank)) check_pointer(r, r.to);
+    note_registered(r);
     return ncclSuccess;
 }
 
-static ncclResult_t ask(const request &r)
+static ncclResult_t ask(request r)
 {
     return nccl_call(kind_names[r.kind], [&](locked &lock) {
         ncclResult_t result = check_request(r);
@@ -137,42 +150,42 @@ ncclResult_t ncclGroupEnd(void)
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({all_reduce, from, to, count, type, op, 0, comm, stream});
+    return ask({all_reduce, from, to, count, type, op, 0, comm, stream, false});
 }
 
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({all_gather, from, to, count, type, ncclSum, 0, comm, stream});
+    return ask({all_gather, from, to, count, type, ncclSum, 0, comm, stream, false});
 }
 
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({reduce_scatter, from, to, count, type, op, 0, comm, stream});
+    return ask({reduce_scatter, from, to, count, type, op, 0, comm, stream, false});
 }
 
 ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({reduce, from, to, count, type, op, root, comm, stream});
+    return ask({reduce, from, to, count, type, op, root, comm, stream, false});
 }
 
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({broadcast, from, to, count, type, ncclSum, root, comm, stream});
+    return ask({broadcast, from, to, count, type, ncclSum, root, comm, stream, false});
 }
 
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({send, from, nullptr, count, type, ncclSum, peer, comm, stream});
+    return ask({send, from, nullptr, count, type, ncclSum, peer, comm, stream, false});
 }
 
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    return ask({recv, nullptr, to, count, type, ncclSum, peer, comm, stream});
+    return ask({recv, nullptr, to, count, type, ncclSum, peer, comm, stream, false});
 }
 }

@@ -29,6 +29,7 @@ const struct wf_device_library *weft_device_library(const struct wf_library_call
 {
     wf_library_calls_set(calls);
     driver = wf_cuda_driver_without_loops();
+    wf_nccl_add_memory(&driver);
     add_loops(&driver);
     return &library;
 }

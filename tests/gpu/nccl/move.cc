@@ -6,6 +6,7 @@
 #include "nccl_stand_in.h"
 
 #include <algorithm>
+#include <cuda_fp16.h>
 #include <string.h>
 
 namespace nccl_stand_in
@@ -26,6 +27,8 @@ static float to_number(bf16 x)
     return value;
 }
 
+static float to_number(__half x) { return __half2float(x); }
+
 template <class T> static T to_number(T x) { return x; }
 
 static void set(bf16 &to, float value)
@@ -39,6 +42,8 @@ static void set(bf16 &to, float value)
         bits += 0x7fff + (bits >> 16 & 1);
     to.bits = static_cast<uint16_t>(bits >> 16);
 }
+
+static void set(__half &to, float value) { to = __float2half(value); }
 
 template <class T, class V> static void set(T &to, V value) { to = static_cast<T>(value); }
 
@@ -117,6 +122,8 @@ static std::vector<char> reduce_all(const std::vector<side> &sides, size_t n)
         return reduce_all<double>(sides, n);
     case ncclBfloat16:
         return reduce_all<bf16>(sides, n);
+    case ncclFloat16:
+        return reduce_all<__half>(sides, n);
     case ncclInt32:
         return reduce_all<int32_t>(sides, n);
     case ncclInt64:

@@ -8,6 +8,7 @@
  *     groups.cc   groups, and what may be asked for
  *     give.cc     from calls to operations in streams, with those of the peers
  *     move.cc     the bytes
+ *     memory.cc   its allocator, and memory that is registered with communicators
  */
 #pragma once
 
@@ -43,6 +44,7 @@ struct request {
     int peer; /* root, or the other rank of a send or recv */
     ncclComm_t comm;
     cudaStream_t stream;
+    bool registered; /* the memory, with the communicator */
 };
 
 size_t bytes_of(ncclDataType_t type);
@@ -92,6 +94,10 @@ void give(ncclComm_t comm, const std::vector<request> &requests, locked &lock);
 ncclResult_t begin(ncclComm_t comm, const std::vector<request> &requests, locked &lock);
 /** Refuse what nobody may do with the communicator now. */
 void check_usable(ncclComm_t comm, const char *what);
+/** Whether p lies in memory that is registered with the communicator. */
+bool is_registered(ncclComm_t comm, const void *p);
+/** What is registered with it at its end is no longer. */
+void forget_registered(ncclComm_t comm);
 /** Groups that the calling thread has begun and not ended. */
 int open_groups();
 

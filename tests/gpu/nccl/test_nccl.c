@@ -3,8 +3,9 @@
  * and NCCL are stand-ins; what streams and communicators are like is the environment's.
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
- *     cases: collectives (unless told), order, missing
+ *     cases: collectives (unless told), order, registered, no_memory, missing
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,83 @@ static int order(void *payload)
     return failed + check_backend(wf_comm_world());
 }
 
+/* ---- registered memory ---- */
+
+/* By this rank, as the stand-in counts. */
+static long registrations(void)
+{
+    void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+    long (*made)(void);
+
+    if (!nccl) return -1;
+    *(void **)&made = dlsym(nccl, "wt_cuda_registrations_made");
+    return made();
+}
+
+static int sum_once(float value)
+{
+    struct wf_block *from = numbers(value), *to = numbers(0);
+    struct wf_coll coll = sum_of(from, to);
+    int failed;
+
+    wf_comm_run(&coll);
+    failed = expect(to, value * (float)wf_comm_size(wf_comm_world()), "a sum");
+    wf_block_release(from);
+    wf_block_release(to);
+    return failed;
+}
+
+/* The others' streams are empty meanwhile: pinned memory goes too, and that waits for all GPUs that
+ * the process has. */
+static void trim_together(void)
+{
+    struct wf_coll barrier = {.kind = WEFT_COLL_BARRIER, .comm = wf_comm_world()};
+
+    wf_comm_run(&barrier);
+    wf_pool_trim();
+    wf_comm_run(&barrier);
+}
+
+/* Both blocks lie in one region of the pool: it is registered once, and again when it has gone and
+ * come back. */
+static int registered(void *payload)
+{
+    long each = wf_knobs.nccl_register && wf_knobs.nccl ? 1 : 0;
+    int failed = 0;
+
+    (void)payload;
+    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    for (long round = 1; round <= 2; round++) {
+        for (int i = 0; i < 3; i++) failed += sum_once((float)i);
+        if (registrations() != round * each) {
+            WF_FAIL(WEFT_ERR_STATE, "round %ld: memory was registered %ld times", round,
+                    registrations());
+            failed++;
+        }
+        trim_together();
+    }
+    return failed;
+}
+
+/* A GPU of 64 MiB: what is idle is given back for what does not fit beside it. */
+static int no_memory(void *payload)
+{
+    struct wf_block *first, *second, *instead;
+    int failed;
+
+    (void)payload;
+    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    first = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
+    second = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
+    failed = !first || second || weft_error_status() != WEFT_ERR_MEMORY;
+    weft_error_clear();
+    wf_block_release(first);
+    instead = wf_block_new_on(WEFT_CUDA, (size_t)50 << 20, WF_MEM_COMM);
+    if (!instead) return failed + 1;
+    wf_block_release(instead);
+    return failed;
+}
+
 /* ---- a rank that does not come ---- */
 
 static int missing(void *payload)
@@ -143,7 +221,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*body)(void *payload);
-    } cases[] = {{"collectives", collectives}, {"order", order}, {"missing", missing}};
+    } cases[] = {{"collectives", collectives},
+                 {"order", order},
+                 {"registered", registered},
+                 {"no_memory", no_memory},
+                 {"missing", missing}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 

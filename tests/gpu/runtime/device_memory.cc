@@ -30,7 +30,8 @@ enum { alignment = 256, most_devices = 8, padding_byte = 0x7b };
 
 struct allocation {
     size_t bytes, first_page, pages;
-    bool live, freed;
+    bool live, freed, of_library;
+    int kept;
 };
 
 /* A mutex would order the streams for ThreadSanitizer, which do not wait for each other here. */
@@ -113,7 +114,7 @@ void *device_reserve(int device, size_t bytes)
     std::lock_guard<spin_lock> guard(memory_lock);
     size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     size_t pages = (rounded + page - 1) / page;
-    allocation a = {bytes, next_free[device], pages, false, false};
+    allocation a = {bytes, next_free[device], pages, false, false, false, 0};
     char *p;
 
     begin();
@@ -147,12 +148,14 @@ void device_make_live(void *at)
     a.live = true;
 }
 
-bool device_begin_free(void *at)
+bool device_begin_free(void *at, bool of_library)
 {
     std::lock_guard<spin_lock> guard(memory_lock);
     auto found = allocations.find(static_cast<char *>(at));
 
-    if (found == allocations.end() || found->second.freed) return false;
+    if (found == allocations.end() || found->second.freed || found->second.of_library != of_library)
+        return false;
+    if (found->second.kept) refuse("device memory is freed while NCCL has it registered");
     found->second.freed = true;
     return true;
 }
@@ -184,6 +187,21 @@ int device_of_address(const void *p)
 {
     return static_cast<int>(static_cast<size_t>(static_cast<const char *>(p) - device_base) /
                             device_range_bytes);
+}
+
+void device_mark_of_library(void *p)
+{
+    std::lock_guard<spin_lock> guard(memory_lock);
+
+    allocations[static_cast<char *>(p)].of_library = true;
+}
+
+void device_keep(const void *p, bool keep)
+{
+    std::lock_guard<spin_lock> guard(memory_lock);
+    auto found = allocations.upper_bound(static_cast<char *>(const_cast<void *>(p)));
+
+    (--found)->second.kept += keep ? 1 : -1;
 }
 
 void device_use(int device, size_t *in_use, size_t *total)

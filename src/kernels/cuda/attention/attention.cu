@@ -3,9 +3,9 @@
  * gradient.
  *
  * Which operand holds which heads is in kernels/attention_operands.h. Memory is linear in the
- * context: no kernel keeps scores. Heads of bf16 run on tensor cores (tensor_attention.cu) up to
- * TENSOR_HEAD_SIZE, everything else with plain arithmetic (plain_attention.cu). The gradient is
- * three launches, and one more for a bias: each result is summed by one block, in one order.
+ * context: no kernel keeps scores. Heads of 16-bit floats run on tensor cores (tensor_attention.cu)
+ * up to TENSOR_HEAD_SIZE, everything else with plain arithmetic (plain_attention.cu). The gradient
+ * is three launches, and one more for a bias: each result is summed by one block, in one order.
  */
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/prepare.h"
@@ -126,8 +126,8 @@ weft_status prepare(wf_kernel_call *k, wf_attention_form form)
     k->prep = p = WF_NEW(attention);
     p->of = of;
     if (!backward) wf_attention_merge_query_heads(&p->of);
-    p->kernels = dtype == WEFT_BF16 && p->of.d <= TENSOR_HEAD_SIZE
-                     ? wf_cuda_tensor_attention(p->of.d, k->op)
+    p->kernels = wf_dtypes[dtype].size == 2 && p->of.d <= TENSOR_HEAD_SIZE
+                     ? wf_cuda_tensor_attention(dtype, p->of.d, k->op)
                      : wf_cuda_plain_attention(dtype, p->of.d);
     k->run = backward ? run_attention_backward : run_attention_forward;
     return WEFT_OK;

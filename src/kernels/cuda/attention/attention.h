@@ -44,7 +44,7 @@ struct attention_kernels {
 
 /** With plain arithmetic, for any head size; on tensor cores, for up to TENSOR_HEAD_SIZE. */
 attention_kernels wf_cuda_plain_attention(uint8_t dtype, int64_t d);
-attention_kernels wf_cuda_tensor_attention(int64_t d, const char *op);
+attention_kernels wf_cuda_tensor_attention(uint8_t dtype, int64_t d, const char *op);
 enum { TENSOR_HEAD_SIZE = 128 };
 
 /** delta[query] = sum over j of dO[query][j] O[query][j]. */

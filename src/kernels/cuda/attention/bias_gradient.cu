@@ -150,21 +150,11 @@ template <class E> void launch_delta(const wf_kernel_call *k, const attention_ar
 
 void wf_cuda_attention_delta(const wf_kernel_call *k, const attention_arguments &p, uint8_t dtype)
 {
-    if (dtype == WEFT_F64)
-        launch_delta<double>(k, p);
-    else if (dtype == WEFT_F32)
-        launch_delta<float>(k, p);
-    else
-        launch_delta<bf16>(k, p);
+    with_float_type(dtype, [&](auto e) { launch_delta<typename decltype(e)::type>(k, p); });
 }
 
 void wf_cuda_attention_bias_gradient(const wf_kernel_call *k, const attention_arguments &p,
                                      uint8_t dtype)
 {
-    if (dtype == WEFT_F64)
-        launch_bias_gradient<double>(k, p);
-    else if (dtype == WEFT_F32)
-        launch_bias_gradient<float>(k, p);
-    else
-        launch_bias_gradient<bf16>(k, p);
+    with_float_type(dtype, [&](auto e) { launch_bias_gradient<typename decltype(e)::type>(k, p); });
 }

@@ -1,6 +1,6 @@
 /*
- * plain_attention.cu: attention with plain arithmetic, for f32 and f64, and for heads of bf16 that
- * are too large for tensor cores.
+ * plain_attention.cu: attention with plain arithmetic, for f32 and f64, and for heads of 16-bit
+ * floats that are too large for tensor cores.
  *
  * A block has a tile of own rows of one head and some columns of its results: blockIdx.y counts
  * those that a block has room for. Forward walks over the keys with a running maximum and sum per
@@ -198,6 +198,7 @@ template <class E, int groups> attention_kernels kernels_of()
 attention_kernels wf_cuda_plain_attention(uint8_t dtype, int64_t d)
 {
     if (dtype == WEFT_BF16) return kernels_of<bf16, 2>();
+    if (dtype == WEFT_F16) return kernels_of<f16, 2>();
     if (dtype == WEFT_F64)
         return d > plain_tile<double>::side ? kernels_of<double, 2>() : kernels_of<double, 1>();
     return d > plain_tile<float>::side ? kernels_of<float, 2>() : kernels_of<float, 1>();

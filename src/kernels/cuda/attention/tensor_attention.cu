@@ -1,7 +1,7 @@
 /*
- * tensor_attention.cu: attention of bf16 on tensor cores, with sums in f32. What is computed, and
- * in which order, is in plain_attention.cu; here a block walks over tiles of other rows with the
- * next one in flight.
+ * tensor_attention.cu: attention of bf16 and f16 on tensor cores, with sums in f32. What is
+ * computed, and in which order, is in plain_attention.cu; here a block walks over tiles of other
+ * rows with the next one in flight.
  */
 #include "kernels/cuda/attention/tensor_tiles.h"
 
@@ -9,8 +9,8 @@ namespace
 {
 
 /* Others of a gradient's tile: as many as registers are left for. */
-template <int D> using forward_tiles = tensor_tiles<D, 1, 64>;
-template <int D> using gradient_tiles = tensor_tiles<D, 2, D == 64 ? 64 : 32>;
+template <class E, int D> using forward_tiles = tensor_tiles<E, D, 1, 64>;
+template <class E, int D> using gradient_tiles = tensor_tiles<E, D, 2, D == 64 ? 64 : 32>;
 
 /* Start to bring the keys from `key` on that queries see, and their values. */
 template <int D, class Tiles>
@@ -56,11 +56,11 @@ __device__ __forceinline__ void add_to_softmax(float (&s)[others / MMA_N][4], fl
         for (int e = 0; e < 4; e++) o[j][e] *= shrink[e / 2];
 }
 
-template <int D>
+template <class E, int D>
 __global__ void __launch_bounds__(TENSOR_THREADS) attend_on_tensor_cores(attention_arguments p)
 {
-    typedef forward_tiles<D> tiles;
-    GPU_DYNAMIC_SHARED(bf16, shared);
+    typedef forward_tiles<E, D> tiles;
+    GPU_DYNAMIC_SHARED(E, shared);
     tiles tile = {shared};
     query_tile own(p, OWN);
     float o[D / MMA_N][4] = {}, most[2] = {-INFINITY, -INFINITY}, sum[2] = {}, factor[2];
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attend_on_tensor_cores(attenti
         __syncthreads(); /* the tiles are there; nobody reads the other stage any more */
         load_keys<D>(p, own, key + tiles::others, tile, 1 - stage);
         multiply_rows<D, tiles::others>(s, tile.own(0), tile.other(stage, 0));
-        adjust_scores<tiles::others>(p, own.at, own.query, key, false, s);
+        adjust_scores<E, tiles::others>(p, own.at, own.query, key, false, s);
         add_to_softmax<D, tiles::others>(s, most, sum, o);
         add_product<D, tiles::others>(o, s, tile.other(stage, 1));
     }
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attend_on_tensor_cores(attenti
             ((float *)p.lse.x)[head_offset(p.lse, own.at) + row * p.lse.row] =
                 all == 0 ? -INFINITY : most[half] * LOG_2 + real_log(all);
     }
-    store_sums<D>(p, WF_ATT_O, own.at, own.query, p.queries, o, factor);
+    store_sums<E, D>(p, WF_ATT_O, own.at, own.query, p.queries, o, factor);
 }
 
 /* s becomes P and t, which is dO V^T, dS. lse (times LOG2_E) and delta are those of the rows, or,
@@ -110,12 +110,12 @@ __device__ __forceinline__ void take_score_gradients(float (&s)[others / MMA_N][
         }
 }
 
-template <int D>
+template <class E, int D>
 __global__ void __launch_bounds__(TENSOR_THREADS)
     take_query_gradient_on_tensor_cores(attention_arguments p)
 {
-    typedef gradient_tiles<D> tiles;
-    GPU_DYNAMIC_SHARED(bf16, shared);
+    typedef gradient_tiles<E, D> tiles;
+    GPU_DYNAMIC_SHARED(E, shared);
     tiles tile = {shared};
     query_tile own(p, OWN);
     float dq[D / MMA_N][4] = {}, lse[2], delta[2], factor[2] = {(float)p.scale, (float)p.scale};
@@ -139,11 +139,11 @@ __global__ void __launch_bounds__(TENSOR_THREADS)
         load_keys<D>(p, own, key + tiles::others, tile, 1 - stage);
         multiply_rows<D, tiles::others>(s, tile.own(0), tile.other(stage, 0));
         multiply_rows<D, tiles::others>(t, tile.own(1), tile.other(stage, 1));
-        adjust_scores<tiles::others>(p, own.at, own.query, key, false, s);
+        adjust_scores<E, tiles::others>(p, own.at, own.query, key, false, s);
         take_score_gradients<tiles::others, false>(s, t, lse, delta);
         add_product<D, tiles::others>(dq, t, tile.other(stage, 0));
     }
-    store_sums<D>(p, WF_ATT_DQ, own.at, own.query, p.queries, dq, factor);
+    store_sums<E, D>(p, WF_ATT_DQ, own.at, own.query, p.queries, dq, factor);
 }
 
 /* Tiles of queries one after the other, of all heads that share keys. */
@@ -161,12 +161,12 @@ struct query_walk {
 };
 
 /* dK and dV of a tile of keys, from all queries of the heads that share them. */
-template <int D>
+template <class E, int D>
 __global__ void __launch_bounds__(TENSOR_THREADS)
     take_key_gradients_on_tensor_cores(attention_arguments p)
 {
-    typedef gradient_tiles<D> tiles;
-    GPU_DYNAMIC_SHARED(bf16, shared);
+    typedef gradient_tiles<E, D> tiles;
+    GPU_DYNAMIC_SHARED(E, shared);
     GPU_SHARED(float, of_queries, [2][2][tiles::others]); /* stages of lse and delta */
     tiles tile = {shared};
     int64_t key_tiles = (p.key_rows + OWN - 1) / OWN, key = blockIdx.x % key_tiles * OWN;
@@ -207,14 +207,14 @@ __global__ void __launch_bounds__(TENSOR_THREADS)
         load_queries(walk, 1 - stage);
         multiply_rows<D, tiles::others>(s, tile.own(0), tile.other(stage, 0));
         multiply_rows<D, tiles::others>(t, tile.own(1), tile.other(stage, 1));
-        adjust_scores<tiles::others>(p, at, query, key, true, s);
+        adjust_scores<E, tiles::others>(p, at, query, key, true, s);
         take_score_gradients<tiles::others, true>(s, t, of_queries[stage][0], of_queries[stage][1]);
         add_product<D, tiles::others>(dv, s, tile.other(stage, 1));
         add_product<D, tiles::others>(dk, t, tile.other(stage, 0));
     }
     at.repeat = 0;
-    if (p.role[WF_ATT_DK].x) store_sums<D>(p, WF_ATT_DK, at, key, p.key_rows, dk, factor);
-    if (p.role[WF_ATT_DV].x) store_sums<D>(p, WF_ATT_DV, at, key, p.key_rows, dv, one);
+    if (p.role[WF_ATT_DK].x) store_sums<E, D>(p, WF_ATT_DK, at, key, p.key_rows, dk, factor);
+    if (p.role[WF_ATT_DV].x) store_sums<E, D>(p, WF_ATT_DV, at, key, p.key_rows, dv, one);
 }
 
 void launch(const wf_kernel_call *k, const attention_arguments &p,
@@ -225,39 +225,43 @@ void launch(const wf_kernel_call *k, const attention_arguments &p,
     if (blocks) WF_CUDA_LAUNCH(k, kernel, dim3((unsigned)blocks), TENSOR_THREADS, shared, p);
 }
 
-template <int D> struct launches {
+template <class E, int D> struct launches {
     static void forward(const wf_kernel_call *k, const attention_arguments &p)
     {
-        launch(k, p, attend_on_tensor_cores<D>, forward_tiles<D>::bytes,
+        launch(k, p, attend_on_tensor_cores<E, D>, forward_tiles<E, D>::bytes,
                p.batches * p.groups * p.repeats, p.queries);
     }
     static void query_gradient(const wf_kernel_call *k, const attention_arguments &p)
     {
-        launch(k, p, take_query_gradient_on_tensor_cores<D>, gradient_tiles<D>::bytes,
+        launch(k, p, take_query_gradient_on_tensor_cores<E, D>, gradient_tiles<E, D>::bytes,
                p.batches * p.groups * p.repeats, p.queries);
     }
     static void key_gradients(const wf_kernel_call *k, const attention_arguments &p)
     {
-        launch(k, p, take_key_gradients_on_tensor_cores<D>, gradient_tiles<D>::bytes,
+        launch(k, p, take_key_gradients_on_tensor_cores<E, D>, gradient_tiles<E, D>::bytes,
                p.batches * p.groups, p.key_rows);
     }
 };
 
-template <int D> attention_kernels kernels_of(const char *op)
+template <class E, int D> attention_kernels kernels_of(const char *op)
 {
-    typedef launches<D> of;
+    typedef launches<E, D> of;
 
-    wf_cuda_check_launch(gpu_allow_shared(attend_on_tensor_cores<D>, forward_tiles<D>::bytes), op);
+    wf_cuda_check_launch(gpu_allow_shared(attend_on_tensor_cores<E, D>, forward_tiles<E, D>::bytes),
+                         op);
     wf_cuda_check_launch(
-        gpu_allow_shared(take_query_gradient_on_tensor_cores<D>, gradient_tiles<D>::bytes), op);
+        gpu_allow_shared(take_query_gradient_on_tensor_cores<E, D>, gradient_tiles<E, D>::bytes),
+        op);
     wf_cuda_check_launch(
-        gpu_allow_shared(take_key_gradients_on_tensor_cores<D>, gradient_tiles<D>::bytes), op);
+        gpu_allow_shared(take_key_gradients_on_tensor_cores<E, D>, gradient_tiles<E, D>::bytes),
+        op);
     return {of::forward, of::query_gradient, of::key_gradients};
 }
 
 } // namespace
 
-attention_kernels wf_cuda_tensor_attention(int64_t d, const char *op)
+attention_kernels wf_cuda_tensor_attention(uint8_t dtype, int64_t d, const char *op)
 {
-    return d <= 64 ? kernels_of<64>(op) : kernels_of<128>(op);
+    if (dtype == WEFT_BF16) return d <= 64 ? kernels_of<bf16, 64>(op) : kernels_of<bf16, 128>(op);
+    return d <= 64 ? kernels_of<f16, 64>(op) : kernels_of<f16, 128>(op);
 }

@@ -1,7 +1,7 @@
 /*
  * tensor_tiles.h: products of tiles of attention on tensor cores, for heads of up to D elements of
- * bf16. A block of four warps has OWN own rows, each warp MMA_M of them and all that becomes of
- * them: scores never leave its registers. Own rows stay in shared memory; others come in two
+ * bf16 or f16. A block of four warps has OWN own rows, each warp MMA_M of them and all that becomes
+ * of them: scores never leave its registers. Own rows stay in shared memory; others come in two
  * stages, one being copied while the other is multiplied.
  *
  * Exponents are those of 2: scores are in units of which e^1 has LOG2_E.
@@ -16,38 +16,39 @@ enum { TENSOR_WARPS = 4, TENSOR_THREADS = TENSOR_WARPS * WARP, OWN = TENSOR_WARP
 #define LOG2_E 1.44269504088896340736f
 #define LOG_2 0.693147180559945309417f
 
-/** `owns` operands of own rows and two of others, as bf16 in shared memory. */
-template <int D, int owns, int others_> struct tensor_tiles {
+/** `owns` operands of own rows and two of others, of type E in shared memory. */
+template <class E, int D, int owns, int others_> struct tensor_tiles {
     static const int others = others_, row = D + FRAGMENT_GAP;
-    static const int bytes = (owns * OWN + 4 * others) * row * (int)sizeof(bf16);
-    bf16 *memory;
+    static const int bytes = (owns * OWN + 4 * others) * row * (int)sizeof(E);
+    E *memory;
 
-    __device__ __forceinline__ bf16 *own(int operand) const { return memory + operand * OWN * row; }
-    __device__ __forceinline__ bf16 *other(int stage, int operand) const
+    __device__ __forceinline__ E *own(int operand) const { return memory + operand * OWN * row; }
+    __device__ __forceinline__ E *other(int stage, int operand) const
     {
         return own(owns) + (stage * 2 + operand) * others * row;
     }
 };
 
 /** Start to bring rows from `first` on, of `count` of a head. */
-template <int rows, int D>
-__device__ __forceinline__ void load_head_rows(bf16 *to, const attention_arguments &p, int role,
+template <int rows, int D, class E>
+__device__ __forceinline__ void load_head_rows(E *to, const attention_arguments &p, int role,
                                                const attention_head &at, int64_t first,
                                                int64_t count)
 {
     const attention_rows &of = p.role[role];
 
-    load_tile<rows, D, TENSOR_THREADS>(to, {head_rows<const bf16>(of, at) + first * of.row, of.row,
-                                            of.column, count - first, p.d, of.packed});
+    load_tile<rows, D, TENSOR_THREADS>(
+        to, tile_source<E>{head_rows<const E>(of, at) + first * of.row, of.row, of.column,
+                           count - first, p.d, of.packed});
 }
 
 /** The first of this warp's rows in a tile of own rows. */
 __device__ __forceinline__ int warp_row() { return (int)threadIdx.x / WARP * MMA_M; }
 
 /** s = own rows times others. */
-template <int D, int others>
-__device__ __forceinline__ void multiply_rows(float (&s)[others / MMA_N][4], const bf16 *own,
-                                              const bf16 *other)
+template <int D, int others, class E>
+__device__ __forceinline__ void multiply_rows(float (&s)[others / MMA_N][4], const E *own,
+                                              const E *other)
 {
 #pragma unroll
     for (int j = 0; j < others / MMA_N * 4; j++) s[j / 4][j % 4] = 0;
@@ -61,34 +62,35 @@ __device__ __forceinline__ void multiply_rows(float (&s)[others / MMA_N][4], con
             uint32_t b[4];
 
             load_b_fragments<true, D>(b, other, j * MMA_N, k);
-            multiply_fragments(s[j], s[j + 1], a, b);
+            multiply_fragments<E>(s[j], s[j + 1], a, b);
         }
     }
 }
 
 /** sum += s times others: results of a product are the left operand of the next as they lie. */
-template <int D, int others>
+template <int D, int others, class E>
 __device__ __forceinline__ void add_product(float (&sum)[D / MMA_N][4],
-                                            const float (&s)[others / MMA_N][4], const bf16 *other)
+                                            const float (&s)[others / MMA_N][4], const E *other)
 {
 #pragma unroll
     for (int k = 0; k < others / MMA_K; k++) {
         const float(&low)[4] = s[2 * k], (&high)[4] = s[2 * k + 1];
-        uint32_t a[4] = {gpu_pack_bf16(low[0], low[1]), gpu_pack_bf16(low[2], low[3]),
-                         gpu_pack_bf16(high[0], high[1]), gpu_pack_bf16(high[2], high[3])};
+        uint32_t a[4] = {tensor_core<E>::two(low[0], low[1]), tensor_core<E>::two(low[2], low[3]),
+                         tensor_core<E>::two(high[0], high[1]),
+                         tensor_core<E>::two(high[2], high[3])};
 
 #pragma unroll
         for (int j = 0; j < D / MMA_N; j += 2) {
             uint32_t b[4];
 
             load_b_fragments<false, D>(b, other, j * MMA_N, k * MMA_K);
-            multiply_fragments(sum[j], sum[j + 1], a, b);
+            multiply_fragments<E>(sum[j], sum[j + 1], a, b);
         }
     }
 }
 
 /** Scale a tile of scores, of which queries are the rows, or keys, and hide some. */
-template <int others>
+template <class E, int others>
 __device__ __forceinline__ void adjust_scores(const attention_arguments &p,
                                               const attention_head &at, int64_t query, int64_t key,
                                               bool keys_are_rows, float (&s)[others / MMA_N][4])
@@ -108,8 +110,8 @@ __device__ __forceinline__ void adjust_scores(const attention_arguments &p,
 
             s[j][e] *= scale;
             if (adjust)
-                s[j][e] = adjusted_score<bf16>(p, at, s[j][e], query + (keys_are_rows ? along : i),
-                                               key + (keys_are_rows ? i : along), LOG2_E);
+                s[j][e] = adjusted_score<E>(p, at, s[j][e], query + (keys_are_rows ? along : i),
+                                            key + (keys_are_rows ? i : along), LOG2_E);
         }
 }
 
@@ -122,7 +124,7 @@ template <class Take> __device__ __forceinline__ float quad_reduce(float value, 
 
 /** Write this warp's sums as rows from `first` on of which `count` are there. Lines 0 to 7 are
  * times factor[0], the others factor[1]. */
-template <int D>
+template <class E, int D>
 __device__ __forceinline__ void
 store_sums(const attention_arguments &p, int role, const attention_head &at, int64_t first,
            int64_t count, const float (&sum)[D / MMA_N][4], const float (&factor)[2])
@@ -133,7 +135,7 @@ store_sums(const attention_arguments &p, int role, const attention_head &at, int
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int64_t row = first + half * 8;
-        bf16 *x = head_rows<bf16>(to, at) + row * to.row;
+        E *x = head_rows<E>(to, at) + row * to.row;
 
 #pragma unroll
         for (int j = 0; j < D / MMA_N; j += 2) {

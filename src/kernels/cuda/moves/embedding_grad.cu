@@ -193,7 +193,7 @@ offset_map map_of_tokens(const wf_tensor_desc *d)
 extern "C" weft_status wf_cuda_embedding_grad(struct wf_kernel_call *k)
 {
     static wf_kernel_run *const runs[] = {run_embedding_grad<float>, run_embedding_grad<double>,
-                                          run_embedding_grad<bf16>};
+                                          run_embedding_grad<bf16>, run_embedding_grad<f16>};
     const wf_tensor_desc *d = k->in[0], *table = k->out[0];
     int rows = table->ndim - 2;
     int64_t padding = k->attrs->embedding_grad.padding_row;

@@ -158,9 +158,8 @@ static weft_status prepare(struct wf_kernel_call *k, wf_kernel_run *run)
 weft_status wf_cuda_arange(struct wf_kernel_call *k)
 {
     static wf_kernel_run *const of_dtype[WEFT_DTYPE_COUNT] = {
-        run_arange_real<float>,      run_arange_real<double>,
-        run_arange_real<bf16>,       NULL,
-        run_arange_integer<int32_t>, run_arange_integer<int64_t>,
+        run_arange_real<float>,      run_arange_real<double>,     run_arange_real<bf16>,
+        run_arange_real<f16>,        run_arange_integer<int32_t>, run_arange_integer<int64_t>,
         run_arange_integer<uint8_t>, run_arange_integer<boolean>};
 
     return prepare(k, of_dtype[k->out[0]->dtype]);
@@ -169,7 +168,7 @@ weft_status wf_cuda_arange(struct wf_kernel_call *k)
 weft_status wf_cuda_linspace(struct wf_kernel_call *k)
 {
     static wf_kernel_run *const of_dtype[] = {run_linspace<float>, run_linspace<double>,
-                                              run_linspace<bf16>};
+                                              run_linspace<bf16>, run_linspace<f16>};
 
     if (k->out[0]->dtype >= WF_CUDA_FLOAT_DTYPES)
         return wf_cuda_fail_no_kernel(k, k->out[0]->dtype);
@@ -179,7 +178,7 @@ weft_status wf_cuda_linspace(struct wf_kernel_call *k)
 weft_status wf_cuda_fill_band(struct wf_kernel_call *k)
 {
     static wf_kernel_run *const of_dtype[WEFT_DTYPE_COUNT] = {
-        run_band<float>,   run_band<double>,  run_band<bf16>,    NULL,
+        run_band<float>,   run_band<double>,  run_band<bf16>,    run_band<f16>,
         run_band<int32_t>, run_band<int64_t>, run_band<uint8_t>, run_band<boolean>};
 
     return prepare(k, of_dtype[k->out[0]->dtype]);

@@ -63,10 +63,9 @@ template <class E> static void divide_all(size_t count, void *x, int divisor)
 void wf_cuda_divide_elements(weft_dtype dtype, size_t count, void *x, int divisor)
 {
     static void (*const of_dtype[])(size_t, void *, int) = {
-        divide_all<float>,   divide_all<double>,  divide_all<bf16>,    NULL,
+        divide_all<float>,   divide_all<double>,  divide_all<bf16>,    divide_all<f16>,
         divide_all<int32_t>, divide_all<int64_t>, divide_all<uint8_t>, divide_all<boolean>};
 
-    if (!of_dtype[dtype]) WF_DIE("divide: no CUDA kernel for %s", weft_dtype_name(dtype));
     of_dtype[dtype](count, x, divisor);
 }
 
@@ -106,12 +105,5 @@ template <class E> static void raise_all(size_t count, void *x, double p)
 
 void wf_cuda_power_elements(weft_dtype dtype, size_t count, void *x, double p)
 {
-    if (dtype == WEFT_F32)
-        raise_all<float>(count, x, p);
-    else if (dtype == WEFT_F64)
-        raise_all<double>(count, x, p);
-    else if (dtype == WEFT_BF16)
-        raise_all<bf16>(count, x, p);
-    else
-        WF_DIE("power: no CUDA kernel for %s", weft_dtype_name(dtype));
+    with_float_type(dtype, [&](auto e) { raise_all<typename decltype(e)::type>(count, x, p); });
 }

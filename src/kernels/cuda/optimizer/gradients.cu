@@ -34,30 +34,20 @@ template <class E> struct clamped : makes<E, E> {
     }
 };
 
-struct synced : makes<float, float, bf16> {
-    __device__ __forceinline__ float operator()(float master, bf16 w, absent) const
+template <class R> struct synced : makes<float, float, R> {
+    __device__ __forceinline__ float operator()(float master, R w, absent) const
     {
         return synced_master(master, w);
     }
 };
 
-static void fail_no_kernel(weft_dtype dtype)
-{
-    WF_DIE("optimizer: no CUDA kernel for %s", weft_dtype_name(dtype));
-}
-
 /* Run a functor that is made of one number, in place. */
 template <template <class> class F>
 static void run_in_place(const char *op, weft_dtype dtype, int64_t count, void *x, double number)
 {
-    if (dtype == WEFT_F32)
-        wf_arrays_run_in_place(op, F<float>(number), count, x);
-    else if (dtype == WEFT_F64)
-        wf_arrays_run_in_place(op, F<double>(number), count, x);
-    else if (dtype == WEFT_BF16)
-        wf_arrays_run_in_place(op, F<bf16>(number), count, x);
-    else
-        fail_no_kernel(dtype);
+    with_float_type(dtype, [&](auto e) {
+        wf_arrays_run_in_place(op, F<typename decltype(e)::type>(number), count, x);
+    });
 }
 
 static void scale(weft_dtype dtype, int64_t count, void *x, double s)
@@ -74,22 +64,19 @@ static void axpy(weft_dtype dtype, int64_t count, void *y, double a, const void 
 {
     char *const at[WF_ELEMENTWISE_OPERANDS] = {(char *)y, (char *)y, (char *)x};
 
-    if (dtype == WEFT_F32)
-        wf_arrays_run("axpy", sum_with<float>(a), count, at);
-    else if (dtype == WEFT_F64)
-        wf_arrays_run("axpy", sum_with<double>(a), count, at);
-    else if (dtype == WEFT_BF16)
-        wf_arrays_run("axpy", sum_with<bf16>(a), count, at);
-    else
-        fail_no_kernel(dtype);
+    with_float_type(dtype, [&](auto e) {
+        wf_arrays_run("axpy", sum_with<typename decltype(e)::type>(a), count, at);
+    });
 }
 
 static void sync_master_weights(weft_dtype dtype, int64_t count, float *master, const void *w)
 {
     char *const at[WF_ELEMENTWISE_OPERANDS] = {(char *)master, (char *)master, (char *)w};
 
-    if (dtype != WEFT_BF16) fail_no_kernel(dtype);
-    wf_arrays_run("sync of master weights", synced(), count, at);
+    if (dtype == WEFT_BF16)
+        wf_arrays_run("sync of master weights", synced<bf16>(), count, at);
+    else
+        wf_arrays_run("sync of master weights", synced<f16>(), count, at);
 }
 
 const struct wf_optimizer_kernels wf_cuda_optimizer_kernels = {wf_cuda_optimizer_steps,

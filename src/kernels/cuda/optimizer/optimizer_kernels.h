@@ -19,7 +19,7 @@ void wf_cuda_add_powers(weft_dtype dtype, int64_t count, const void *x, double p
 void wf_cuda_raise_to_max(weft_dtype dtype, int64_t count, const void *x, double *total);
 
 /** The master, or the parameter where that is not what the master rounds to. */
-__device__ __forceinline__ float synced_master(float master, bf16 written)
+template <class R> __device__ __forceinline__ float synced_master(float master, R written)
 {
-    return from_real<bf16>(master).bits == written.bits ? master : to_real(written);
+    return from_real<R>(master).bits == written.bits ? master : to_real(written);
 }

@@ -69,16 +69,24 @@ enum {
 }; /* a thread takes GROUPS groups of GROUP */
 static const int64_t PIECE = (int64_t)WF_CUDA_BLOCK * GROUP * GROUPS; /* elements of a block */
 
+/* bf16 or f16, as the parameter's entry says: a kernel for each pair of gradient and rounded
+ * parameter would be four times as many. */
+struct half {
+    uint16_t bits;
+};
+enum { GRADIENT_IS_F16 = 1, ROUNDED_IS_F16 = 2 };
+
 template <class T> struct entry {
     T *w;
     const void *g;
     T *state[WF_STEP_STATES];
-    bf16 *rounded;
+    half *rounded;
     int64_t count;
     uint32_t first_block;
-    uint16_t step; /* its number */
-    uint8_t have;  /* bits of the states that are there */
-    bool whole;    /* addresses are aligned to groups */
+    uint8_t step;   /* its number */
+    uint8_t have;   /* bits of the states that are there */
+    uint8_t halves; /* which of them are f16 */
+    bool whole;     /* addresses are aligned to groups */
 };
 
 template <class T> struct table {
@@ -91,27 +99,40 @@ static_assert(sizeof(struct table<double>) <= 32764, "an argument of a launch");
 
 /* ---- kernel ---- */
 
+__device__ __forceinline__ float gradient_number(float g, bool) { return g; }
+__device__ __forceinline__ double gradient_number(double g, bool) { return g; }
+__device__ __forceinline__ float gradient_number(half g, bool is_f16)
+{
+    return is_f16 ? to_real(f16{g.bits}) : to_real(bf16{g.bits});
+}
+
 /* A master goes on from the parameter where somebody wrote to that. */
-template <class T> __device__ __forceinline__ void sync_group(T (&)[GROUP], const bf16 *, int, bool)
+template <class T>
+__device__ __forceinline__ void sync_group(T (&)[GROUP], const half *, bool, int, bool)
 {
 }
-__device__ __forceinline__ void sync_group(float (&w)[GROUP], const bf16 *rounded, int n,
-                                           bool whole)
+__device__ __forceinline__ void sync_group(float (&w)[GROUP], const half *rounded, bool is_f16,
+                                           int n, bool whole)
 {
-    bf16 written[GROUP];
+    half written[GROUP];
 
     load_some(written, rounded, n, whole);
 #pragma unroll
-    for (int i = 0; i < GROUP; i++) w[i] = synced_master(w[i], written[i]);
+    for (int i = 0; i < GROUP; i++)
+        w[i] = is_f16 ? synced_master(w[i], f16{written[i].bits})
+                      : synced_master(w[i], bf16{written[i].bits});
 }
 
 template <class T>
-__device__ __forceinline__ void store_rounded(const T (&w)[GROUP], bf16 *rounded, int n, bool whole)
+__device__ __forceinline__ void store_rounded(const T (&w)[GROUP], half *rounded, bool is_f16,
+                                              int n, bool whole)
 {
-    bf16 narrow[GROUP];
+    half narrow[GROUP];
 
 #pragma unroll
-    for (int i = 0; i < GROUP; i++) narrow[i] = from_real<bf16>((float)w[i]);
+    for (int i = 0; i < GROUP; i++)
+        narrow[i].bits =
+            is_f16 ? from_real<f16>((float)w[i]).bits : from_real<bf16>((float)w[i]).bits;
     store_some(narrow, rounded, n, whole);
 }
 
@@ -122,18 +143,19 @@ step_group(const struct entry<T> &p, const typename step_type<T>::type &step, in
 {
     T w[GROUP], s[WF_STEP_STATES][GROUP];
     G g[GROUP];
+    bool g_is_f16 = p.halves & GRADIENT_IS_F16, rounded_is_f16 = p.halves & ROUNDED_IS_F16;
 
     load_some(w, p.w + at, n, p.whole);
     load_some(g, (const G *)p.g + at, n, p.whole);
 #pragma unroll
     for (int k = 0; k < WF_STEP_STATES; k++)
         if (p.have >> k & 1) load_some(s[k], p.state[k] + at, n, p.whole);
-    if (p.rounded) sync_group(w, p.rounded + at, n, p.whole);
+    if (p.rounded) sync_group(w, p.rounded + at, rounded_is_f16, n, p.whole);
 #pragma unroll
     for (int i = 0; i < GROUP; i++) {
         T of_element[WF_STEP_STATES] = {s[0][i], s[1][i], s[2][i]};
 
-        Loop::step(step, p.have, w[i], (T)to_real(g[i]), of_element);
+        Loop::step(step, p.have, w[i], (T)gradient_number(g[i], g_is_f16), of_element);
 #pragma unroll
         for (int k = 0; k < WF_STEP_STATES; k++) s[k][i] = of_element[k];
     }
@@ -141,7 +163,7 @@ step_group(const struct entry<T> &p, const typename step_type<T>::type &step, in
 #pragma unroll
     for (int k = 0; k < WF_STEP_STATES; k++)
         if (p.have >> k & 1) store_some(s[k], p.state[k] + at, n, p.whole);
-    if (p.rounded) store_rounded(w, p.rounded + at, n, p.whole);
+    if (p.rounded) store_rounded(w, p.rounded + at, rounded_is_f16, n, p.whole);
 }
 
 /* Of f64 two blocks on a multiprocessor: left alone, ptxas takes 64 registers on sm_100 and
@@ -185,7 +207,7 @@ template <class Loop, class T, class G> static void launch_table(const void *tab
 }
 
 typedef void launch_fn(const void *table);
-enum dtypes { F32_F32, F32_BF16, F64_F64, DTYPES };
+enum dtypes { F32_F32, F32_HALF, F64_F64, DTYPES };
 
 /* By the order of enum wf_optimizer_kind. */
 #define LAUNCHES(T, G)                                                                             \
@@ -197,14 +219,12 @@ enum dtypes { F32_F32, F32_BF16, F64_F64, DTYPES };
             launch_table<muon_loop, T, G>                                                          \
     }
 static launch_fn *const launches[DTYPES][WF_STEP_LOOPS] = {
-    LAUNCHES(float, float), LAUNCHES(float, bf16), LAUNCHES(double, double)};
+    LAUNCHES(float, float), LAUNCHES(float, half), LAUNCHES(double, double)};
 
 static enum dtypes dtypes_of(const struct wf_optimizer_step_arrays *a)
 {
-    if (a->grad_dtype == WEFT_F16 || (a->rounded && a->rounded_dtype == WEFT_F16))
-        WF_DIE("optimizer: no CUDA kernel for f16");
     if (a->dtype == WEFT_F64) return F64_F64;
-    return a->grad_dtype == WEFT_BF16 ? F32_BF16 : F32_F32;
+    return wf_dtypes[a->grad_dtype].size == sizeof(half) ? F32_HALF : F32_F32;
 }
 
 /* Number of the step in the table; STEPS: there is no room. Parameters of a group have the same. */
@@ -224,11 +244,11 @@ static int find_or_add_step(struct table<T> *t, const struct wf_optimizer_step *
 template <class T> static bool is_whole(const struct wf_optimizer_step_arrays *a)
 {
     uintptr_t wide = (uintptr_t)a->w, narrow = (uintptr_t)a->rounded;
-    size_t g_bytes = GROUP * (a->grad_dtype == WEFT_BF16 ? sizeof(bf16) : sizeof(T));
+    size_t g_bytes = GROUP * wf_dtypes[a->grad_dtype].size;
 
     for (int k = 0; k < WF_STEP_STATES; k++) wide |= (uintptr_t)a->state[k];
     return wide % (GROUP * sizeof(T)) == 0 && (uintptr_t)a->g % g_bytes == 0 &&
-           narrow % (GROUP * sizeof(bf16)) == 0;
+           narrow % (GROUP * sizeof(half)) == 0;
 }
 
 /* false: there is no room. */
@@ -245,10 +265,12 @@ template <class T> static bool add_entry(struct table<T> *t, const struct wf_opt
     *to = {};
     to->w = (T *)a->w;
     to->g = a->g;
-    to->rounded = (bf16 *)a->rounded;
+    to->rounded = (half *)a->rounded;
     to->count = a->count;
     to->first_block = t->blocks;
-    to->step = (uint16_t)step;
+    to->step = (uint8_t)step;
+    if (a->grad_dtype == WEFT_F16) to->halves |= GRADIENT_IS_F16;
+    if (a->rounded_dtype == WEFT_F16) to->halves |= ROUNDED_IS_F16;
     to->whole = is_whole<T>(a);
     for (int k = 0; k < WF_STEP_STATES; k++) {
         to->state[k] = (T *)a->state[k];
@@ -288,7 +310,7 @@ void wf_cuda_optimizer_steps(const struct wf_optimizer_item *items, int n)
         enum wf_optimizer_kind kind = (enum wf_optimizer_kind)loop;
 
         if (present[F32_F32][loop]) step_alike<float>(items, n, kind, F32_F32);
-        if (present[F32_BF16][loop]) step_alike<float>(items, n, kind, F32_BF16);
+        if (present[F32_HALF][loop]) step_alike<float>(items, n, kind, F32_HALF);
         if (present[F64_F64][loop]) step_alike<double>(items, n, kind, F64_F64);
     }
 }

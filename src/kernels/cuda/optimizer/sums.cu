@@ -112,14 +112,8 @@ static void join_array(const F &f, int64_t count, const void *x, double *total)
 template <class F>
 static void join_dtype(const F &f, weft_dtype dtype, int64_t count, const void *x, double *total)
 {
-    if (dtype == WEFT_F32)
-        join_array<F, float>(f, count, x, total);
-    else if (dtype == WEFT_F64)
-        join_array<F, double>(f, count, x, total);
-    else if (dtype == WEFT_BF16)
-        join_array<F, bf16>(f, count, x, total);
-    else
-        WF_DIE("optimizer: no CUDA kernel for %s", weft_dtype_name(dtype));
+    with_float_type(dtype,
+                    [&](auto e) { join_array<F, typename decltype(e)::type>(f, count, x, total); });
 }
 
 void wf_cuda_add_squares(weft_dtype dtype, int64_t count, const void *x, double *total)

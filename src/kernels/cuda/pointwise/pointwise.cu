@@ -5,7 +5,7 @@
 #include "kernels/cuda/pointwise/pointwise.h"
 
 static const struct wf_cuda_pointwise *const tables[WEFT_DTYPE_COUNT] = {
-    &wf_cuda_pointwise_f32, &wf_cuda_pointwise_f64, &wf_cuda_pointwise_bf16, NULL,
+    &wf_cuda_pointwise_f32, &wf_cuda_pointwise_f64, &wf_cuda_pointwise_bf16, &wf_cuda_pointwise_f16,
     &wf_cuda_pointwise_i32, &wf_cuda_pointwise_i64, &wf_cuda_pointwise_u8,   &wf_cuda_pointwise_u8};
 
 static_assert(WEFT_F32 == 0 && WEFT_F64 == 1 && WEFT_BF16 == 2 && WEFT_F16 == 3 && WEFT_I32 == 4 &&

@@ -20,7 +20,8 @@ struct wf_cuda_pointwise {
 };
 
 extern const struct wf_cuda_pointwise wf_cuda_pointwise_f32, wf_cuda_pointwise_f64,
-    wf_cuda_pointwise_bf16, wf_cuda_pointwise_i32, wf_cuda_pointwise_i64, wf_cuda_pointwise_u8;
+    wf_cuda_pointwise_bf16, wf_cuda_pointwise_f16, wf_cuda_pointwise_i32, wf_cuda_pointwise_i64,
+    wf_cuda_pointwise_u8;
 
 /* s is the call's first scalar. */
 #define WF_UNARY(name, value)                                                                      \

@@ -285,8 +285,6 @@ weft_status wf_cuda_rotary(struct wf_kernel_call *k)
     set_x_strides(p, x);
     p->frequency = (double *)wf_calloc(p->arguments.half + 1, sizeof *p->frequency);
     wf_rotary_frequencies(p->frequency, &k->attrs->rotary);
-    k->run = x->dtype == WEFT_F32   ? run_rotary<float>
-             : x->dtype == WEFT_F64 ? run_rotary<double>
-                                    : run_rotary<bf16>;
+    with_float_type(x->dtype, [&](auto e) { k->run = run_rotary<typename decltype(e)::type>; });
     return WEFT_OK;
 }

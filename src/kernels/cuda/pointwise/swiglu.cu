@@ -55,10 +55,9 @@ weft_status wf_cuda_swiglu(struct wf_kernel_call *k)
     operands[1] = operands[2] =
         without_stacked_dim(wf_strides_broadcast(x, x->shape, x->ndim), x->ndim, &p->x_second);
     wf_elementwise_plan_make(&p->plan, y->ndim, y->shape, 3, operands);
-    k->run = y->numel == 0          ? wf_cuda_run_nothing
-             : x->dtype == WEFT_F32 ? run_swiglu<float>
-             : x->dtype == WEFT_F64 ? run_swiglu<double>
-                                    : run_swiglu<bf16>;
+    k->run = wf_cuda_run_nothing;
+    if (y->numel == 0) return WEFT_OK;
+    with_float_type(x->dtype, [&](auto e) { k->run = run_swiglu<typename decltype(e)::type>; });
     return WEFT_OK;
 }
 
@@ -145,9 +144,8 @@ weft_status wf_cuda_swiglu_grad(struct wf_kernel_call *k)
     operands[X] =
         without_stacked_dim(wf_strides_broadcast(x, x->shape, x->ndim), x->ndim, &p->x_second);
     wf_elementwise_plan_make(&p->plan, d->ndim, d->shape, OPERANDS, operands);
-    k->run = x->numel == 0          ? wf_cuda_run_nothing
-             : x->dtype == WEFT_F32 ? run_gradient<float>
-             : x->dtype == WEFT_F64 ? run_gradient<double>
-                                    : run_gradient<bf16>;
+    k->run = wf_cuda_run_nothing;
+    if (x->numel == 0) return WEFT_OK;
+    with_float_type(x->dtype, [&](auto e) { k->run = run_gradient<typename decltype(e)::type>; });
     return WEFT_OK;
 }

@@ -99,7 +99,8 @@ namespace
 cudaDataType_t lt_type(uint8_t dtype)
 {
     if (dtype == WEFT_F64) return CUDA_R_64F;
-    return dtype == WEFT_F32 ? CUDA_R_32F : CUDA_R_16BF;
+    if (dtype == WEFT_F32) return CUDA_R_32F;
+    return dtype == WEFT_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
 cublasComputeType_t compute_type(uint8_t dtype)

@@ -19,6 +19,8 @@ enum {
     MOST_SPLITS = 32
 };
 
+bool on_tensor_cores(const product_shape &s) { return s.dtype == WEFT_BF16 || s.dtype == WEFT_F16; }
+
 int64_t tiles_along(int64_t n, int64_t side) { return (n + side - 1) / side; }
 
 int64_t tiles_of(const product_shape &s, int64_t side)
@@ -69,14 +71,14 @@ void launch_add_up(const wf_kernel_call *k, const product_plan *plan, const void
 void add_up(const wf_kernel_call *k, const product_plan *plan, const void *partial,
             const void *bias, void *c)
 {
-    if (plan->shape.dtype == WEFT_F64)
-        launch_add_up<double, double>(k, plan, partial, bias, c);
-    else if (plan->shape.dtype == WEFT_F32)
-        launch_add_up<float, float>(k, plan, partial, bias, c);
-    else if (plan->shape.wide)
-        launch_add_up<float, bf16>(k, plan, partial, bias, c);
-    else
-        launch_add_up<bf16, bf16>(k, plan, partial, bias, c);
+    with_float_type(plan->shape.dtype, [&](auto e) {
+        typedef typename decltype(e)::type E;
+
+        if (plan->shape.wide)
+            launch_add_up<real<E>, E>(k, plan, partial, bias, c);
+        else
+            launch_add_up<E, E>(k, plan, partial, bias, c);
+    });
 }
 
 /* True where all rows of an operand begin at a multiple of 16 bytes. */
@@ -109,7 +111,7 @@ product_arguments make_product_arguments(const product_plan *plan, const void *a
     args.a = a;
     args.b = b;
     args.c = c;
-    args.c_is_real = s.wide || plan->splits > 1 || s.dtype != WEFT_BF16;
+    args.c_is_real = s.wide || plan->splits > 1 || !on_tensor_cores(s);
     args.packed_a = rows_are_16_byte_aligned(s.a, s.dtype, a);
     args.packed_b = rows_are_16_byte_aligned(s.b, s.dtype, b);
     args.packed_c = s.n % 4 == 0 && (uintptr_t)c % 16 == 0;
@@ -149,8 +151,8 @@ void wf_cuda_product_prepare(struct product_plan *plan, const char *op)
     plan->splits = splits_of(s, tiles_of(s, plan->side));
     if (plan->splits > 1)
         plan->scratch = (size_t)(plan->splits * s.batches * s.m * s.n) * real_bytes;
-    plan->kernel = s.dtype == WEFT_BF16
-                       ? wf_cuda_tensor_product(s.a.turned, s.b.turned, large)
+    plan->kernel = on_tensor_cores(s)
+                       ? wf_cuda_tensor_product(s.dtype, s.a.turned, s.b.turned, large)
                        : wf_cuda_plain_product(s.dtype, s.a.turned, s.b.turned, large);
     if (s.k > 0) plan->cublaslt = wf_cublaslt_product_new(s, op, &lt_scratch);
     if (lt_scratch > plan->scratch) plan->scratch = lt_scratch;

@@ -4,7 +4,7 @@
  *   C[m,n] = op(A) op(B) (+ bias[n] on every row), for each entry of a batch; C is row-major
  *
  * cuBLASLt computes it where it is there and knows how (cublaslt.h), elsewhere our own kernels: on
- * tensor cores for bf16 (tensor_product.cu), with plain arithmetic for f32 and f64
+ * tensor cores for bf16 and f16 (tensor_product.cu), with plain arithmetic for f32 and f64
  * (plain_product.cu).
  */
 #pragma once
@@ -21,8 +21,8 @@ struct product_operand {
 
 /** What is asked. */
 struct product_shape {
-    uint8_t dtype; /* f32, f64, bf16 */
-    bool wide;     /* of bf16: C is f32 */
+    uint8_t dtype; /* a float */
+    bool wide;     /* of bf16 and f16: C is f32 */
     bool has_bias; /* a bias may come */
     int64_t m, n, k, batches;
     product_operand a, b;
@@ -69,7 +69,7 @@ void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *pla
                          const void *b, const void *bias, void *c, void *scratch);
 
 /** large: tiles of 128 x 128, otherwise of 64 x 64. */
-product_kernel wf_cuda_tensor_product(bool turned_a, bool turned_b, bool large);
+product_kernel wf_cuda_tensor_product(uint8_t dtype, bool turned_a, bool turned_b, bool large);
 product_kernel wf_cuda_plain_product(uint8_t dtype, bool turned_a, bool turned_b, bool large);
 
 /* ---- in kernels ---- */

@@ -1,5 +1,5 @@
 /*
- * tensor_product.cu: our own product of bf16 on tensor cores, with sums in f32.
+ * tensor_product.cu: our own product of bf16 or f16 on tensor cores, with sums in f32.
  *
  * A block has a tile of C and goes along k in steps of DEPTH. Tiles of A and B come by asynchronous
  * copies, STAGES of them in flight or in use; they lie in shared memory as in global memory, and
@@ -31,20 +31,20 @@ template <int side, bool along_k> struct operand_tile {
 
 /* Start to bring the tile for k from `k` on, of an operand whose row or column number 0 of the tile
  * is `first` of `count`. */
-template <int side, bool along_k, int threads>
-__device__ __forceinline__ void load_operand(bf16 *to, const bf16 *x, int64_t ld, int64_t first,
+template <int side, bool along_k, int threads, class E>
+__device__ __forceinline__ void load_operand(E *to, const E *x, int64_t ld, int64_t first,
                                              int64_t count, int64_t k, int64_t k_end, bool packed)
 {
     typedef operand_tile<side, along_k> tile;
-    tile_source from = {x + first * ld + k, ld, 1, count - first, k_end - k, packed};
+    tile_source<E> from = {x + first * ld + k, ld, 1, count - first, k_end - k, packed};
 
     if (!along_k) from = {x + k * ld + first, ld, 1, k_end - k, count - first, packed};
     load_tile<tile::rows, tile::columns, threads>(to, from);
 }
 
-template <class Form, bool a_along_k, bool b_along_k>
-__device__ __forceinline__ void multiply_stage(float (&sum)[Form::m][Form::n][4], const bf16 *a,
-                                               const bf16 *b, int row, int column)
+template <class Form, bool a_along_k, bool b_along_k, class E>
+__device__ __forceinline__ void multiply_stage(float (&sum)[Form::m][Form::n][4], const E *a,
+                                               const E *b, int row, int column)
 {
 #pragma unroll
     for (int k = 0; k < DEPTH; k += MMA_K) {
@@ -62,18 +62,18 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[Form::m][Form::n][4]
                 of_b, b, column + j * MMA_N, k);
 #pragma unroll
             for (int i = 0; i < Form::m; i++)
-                multiply_fragments(sum[i][j], sum[i][j + 1], of_a[i], of_b);
+                multiply_fragments<E>(sum[i][j], sum[i][j + 1], of_a[i], of_b);
         }
     }
 }
 
 /* The warp's part of C, whose first element is (row, column). */
-template <class Form, class Out>
+template <class E, class Form, class Out>
 __device__ __forceinline__ void store_sums(const product_arguments &p, Out *c,
                                            float (&sum)[Form::m][Form::n][4], int64_t row,
                                            int64_t column)
 {
-    const bf16 *bias = (const bf16 *)p.bias;
+    const E *bias = (const E *)p.bias;
 
 #pragma unroll
     for (int j = 0; j < Form::n; j += 2) {
@@ -98,21 +98,21 @@ __device__ __forceinline__ void store_sums(const product_arguments &p, Out *c,
     }
 }
 
-template <class Form, bool a_along_k, bool b_along_k>
+template <class E, class Form, bool a_along_k, bool b_along_k>
 __global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(product_arguments p)
 {
     typedef operand_tile<Form::side, a_along_k> a_tile;
     typedef operand_tile<Form::side, b_along_k> b_tile;
     const int stage = a_tile::elements + b_tile::elements;
-    GPU_DYNAMIC_SHARED(bf16, shared);
+    GPU_DYNAMIC_SHARED(E, shared);
     product_tile_place at = product_place(p, Form::side);
-    const bf16 *a = (const bf16 *)p.a + map_offset(p.a_batch, at.batch);
-    const bf16 *b = (const bf16 *)p.b + map_offset(p.b_batch, at.batch);
+    const E *a = (const E *)p.a + map_offset(p.a_batch, at.batch);
+    const E *b = (const E *)p.b + map_offset(p.b_batch, at.batch);
     int warp = threadIdx.x / WARP, row = warp / Form::warps_n * Form::m * MMA_M;
     int column = warp % Form::warps_n * Form::n * MMA_N;
     float sum[Form::m][Form::n][4] = {};
     auto load_stage = [&](int64_t k, int slot) {
-        bf16 *to = shared + slot * stage;
+        E *to = shared + slot * stage;
 
         if (at.k_end > k) {
             load_operand<Form::side, a_along_k, Form::threads>(to, a, p.lda, at.row, p.m, k,
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(pro
 
     for (int s = 0; s < STAGES - 1; s++) load_stage(at.k_begin + s * DEPTH, s);
     for (int64_t k = at.k_begin, s = 0; k < at.k_end; k += DEPTH, s = (s + 1) % STAGES) {
-        const bf16 *tiles = shared + s * stage;
+        const E *tiles = shared + s * stage;
 
         gpu_copy_wait<IN_FLIGHT>();
         __syncthreads(); /* the tiles are there, and the slot that is filled next is no longer read
@@ -135,33 +135,36 @@ __global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(pro
                                                    column);
     }
     if (p.c_is_real)
-        store_sums<Form>(p, (float *)p.c + product_c_offset(p, at), sum, at.row + row,
-                         at.column + column);
+        store_sums<E, Form>(p, (float *)p.c + product_c_offset(p, at), sum, at.row + row,
+                            at.column + column);
     else
-        store_sums<Form>(p, (bf16 *)p.c + product_c_offset(p, at), sum, at.row + row,
-                         at.column + column);
+        store_sums<E, Form>(p, (E *)p.c + product_c_offset(p, at), sum, at.row + row,
+                            at.column + column);
 }
 
-template <class Form, bool a_along_k, bool b_along_k> product_kernel kernel_of()
+template <class E, class Form, bool a_along_k, bool b_along_k> product_kernel kernel_of()
 {
     size_t tiles = operand_tile<Form::side, a_along_k>::elements +
                    operand_tile<Form::side, b_along_k>::elements;
 
-    return {multiply_on_tensor_cores<Form, a_along_k, b_along_k>, Form::threads,
-            STAGES * tiles * sizeof(bf16)};
+    return {multiply_on_tensor_cores<E, Form, a_along_k, b_along_k>, Form::threads,
+            STAGES * tiles * sizeof(E)};
 }
 
-template <class Form> product_kernel kernel_for(bool turned_a, bool turned_b)
+template <class E, class Form> product_kernel kernel_for(bool turned_a, bool turned_b)
 {
     if (turned_a)
-        return turned_b ? kernel_of<Form, false, true>() : kernel_of<Form, false, false>();
-    return turned_b ? kernel_of<Form, true, true>() : kernel_of<Form, true, false>();
+        return turned_b ? kernel_of<E, Form, false, true>() : kernel_of<E, Form, false, false>();
+    return turned_b ? kernel_of<E, Form, true, true>() : kernel_of<E, Form, true, false>();
 }
 
 } // namespace
 
-product_kernel wf_cuda_tensor_product(bool turned_a, bool turned_b, bool large)
+product_kernel wf_cuda_tensor_product(uint8_t dtype, bool turned_a, bool turned_b, bool large)
 {
-    return large ? kernel_for<large_form>(turned_a, turned_b)
-                 : kernel_for<small_form>(turned_a, turned_b);
+    if (dtype == WEFT_BF16)
+        return large ? kernel_for<bf16, large_form>(turned_a, turned_b)
+                     : kernel_for<bf16, small_form>(turned_a, turned_b);
+    return large ? kernel_for<f16, large_form>(turned_a, turned_b)
+                 : kernel_for<f16, small_form>(turned_a, turned_b);
 }

@@ -318,11 +318,11 @@ static void run_multinomial(const struct wf_kernel_call *k, void *const *out, co
 {
     const struct multinomial *m = (const struct multinomial *)k->prep;
     const struct wf_tensor_desc *x = k->in[0];
-    multinomial_kernel *kernel = x->dtype == WEFT_F32   ? kernel_of<float>(m->replacement)
-                                 : x->dtype == WEFT_F64 ? kernel_of<double>(m->replacement)
-                                                        : kernel_of<bf16>(m->replacement);
+    multinomial_kernel *kernel = nullptr;
     struct multinomial_arguments p = {};
 
+    with_float_type(
+        x->dtype, [&](auto e) { kernel = kernel_of<typename decltype(e)::type>(m->replacement); });
     p.x = (const char *)in[0];
     p.y = (int64_t *)out[0];
     p.width = x->shape[x->ndim - 1];

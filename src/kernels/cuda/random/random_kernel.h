@@ -31,6 +31,7 @@ template <template <class> class F> static wf_kernel_run *wf_cuda_random_of_floa
     return dtype == WEFT_F32    ? wf_cuda_random_run<F<float>>
            : dtype == WEFT_F64  ? wf_cuda_random_run<F<double>>
            : dtype == WEFT_BF16 ? wf_cuda_random_run<F<bf16>>
+           : dtype == WEFT_F16  ? wf_cuda_random_run<F<f16>>
                                 : nullptr;
 }
 

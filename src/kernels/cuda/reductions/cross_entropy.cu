@@ -370,7 +370,8 @@ weft_status prepare_xent(wf_kernel_call *k, const places &place, wf_kernel_run *
 
 extern "C" weft_status wf_cuda_xent_sum(struct wf_kernel_call *k)
 {
-    static wf_kernel_run *const runs[] = {run_sum<float>, run_sum<double>, run_sum<bf16>};
+    static wf_kernel_run *const runs[] = {run_sum<float>, run_sum<double>, run_sum<bf16>,
+                                          run_sum<f16>};
 
     return prepare_xent(k, {{0, 1, 2, -1, -1}, 3}, runs);
 }
@@ -384,7 +385,8 @@ extern "C" weft_status wf_cuda_xent_loss(struct wf_kernel_call *k)
 
 extern "C" weft_status wf_cuda_xent_grad(struct wf_kernel_call *k)
 {
-    static wf_kernel_run *const runs[] = {run_grad<float>, run_grad<double>, run_grad<bf16>};
+    static wf_kernel_run *const runs[] = {run_grad<float>, run_grad<double>, run_grad<bf16>,
+                                          run_grad<f16>};
 
     return prepare_xent(k, {{0, 1, 3, 2, 4}, 5}, runs);
 }

@@ -144,7 +144,7 @@ weft_status prepare_norm(wf_kernel_call *k, wf_kernel_run *const *runs)
 extern "C" weft_status wf_cuda_layer_norm(struct wf_kernel_call *k)
 {
     static wf_kernel_run *const runs[] = {run_norm<float, true>, run_norm<double, true>,
-                                          run_norm<bf16, true>};
+                                          run_norm<bf16, true>, run_norm<f16, true>};
 
     return prepare_norm(k, runs);
 }
@@ -152,7 +152,7 @@ extern "C" weft_status wf_cuda_layer_norm(struct wf_kernel_call *k)
 extern "C" weft_status wf_cuda_rms_norm(struct wf_kernel_call *k)
 {
     static wf_kernel_run *const runs[] = {run_norm<float, false>, run_norm<double, false>,
-                                          run_norm<bf16, false>};
+                                          run_norm<bf16, false>, run_norm<f16, false>};
 
     return prepare_norm(k, runs);
 }

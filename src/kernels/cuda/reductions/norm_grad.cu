@@ -289,7 +289,7 @@ weft_status prepare_norm_grad(wf_kernel_call *k, wf_kernel_run *const *runs)
 extern "C" weft_status wf_cuda_layer_norm_grad(struct wf_kernel_call *k)
 {
     static wf_kernel_run *const runs[] = {run_norm_grad<float, true>, run_norm_grad<double, true>,
-                                          run_norm_grad<bf16, true>};
+                                          run_norm_grad<bf16, true>, run_norm_grad<f16, true>};
 
     return prepare_norm_grad(k, runs);
 }
@@ -297,7 +297,7 @@ extern "C" weft_status wf_cuda_layer_norm_grad(struct wf_kernel_call *k)
 extern "C" weft_status wf_cuda_rms_norm_grad(struct wf_kernel_call *k)
 {
     static wf_kernel_run *const runs[] = {run_norm_grad<float, false>, run_norm_grad<double, false>,
-                                          run_norm_grad<bf16, false>};
+                                          run_norm_grad<bf16, false>, run_norm_grad<f16, false>};
 
     return prepare_norm_grad(k, runs);
 }

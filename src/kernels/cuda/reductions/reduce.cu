@@ -320,7 +320,7 @@ template <template <class> class Op> weft_status prepare_reduce(wf_kernel_call *
 {
     static wf_kernel_run *const runs[] = {
         run_reduce<Op<float>, float>,     run_reduce<Op<double>, double>,
-        run_reduce<Op<bf16>, bf16>,       NULL,
+        run_reduce<Op<bf16>, bf16>,       run_reduce<Op<f16>, f16>,
         run_reduce<Op<int32_t>, int32_t>, run_reduce<Op<int64_t>, int64_t>};
     const wf_tensor_desc *x = k->in[0];
     int64_t bytes = wf_dtypes[x->dtype].size;

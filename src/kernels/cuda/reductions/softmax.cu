@@ -223,7 +223,7 @@ weft_status prepare_softmax(wf_kernel_call *k, wf_kernel_run *const *runs)
 #define RUNS(form, logs)                                                                           \
     {                                                                                              \
         run_softmax<float, form<float, logs>>, run_softmax<double, form<double, logs>>,            \
-            run_softmax<bf16, form<float, logs>>                                                   \
+            run_softmax<bf16, form<float, logs>>, run_softmax<f16, form<float, logs>>              \
     }
 
 } // namespace

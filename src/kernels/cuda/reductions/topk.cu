@@ -361,8 +361,8 @@ void run_topk_grad(const wf_kernel_call *k, void *const *out, const void *const 
 
 extern "C" weft_status wf_cuda_topk(struct wf_kernel_call *k)
 {
-    static wf_kernel_run *const runs[] = {run_topk<float>,   run_topk<double>, run_topk<bf16>, NULL,
-                                          run_topk<int32_t>, run_topk<int64_t>};
+    static wf_kernel_run *const runs[] = {run_topk<float>, run_topk<double>,  run_topk<bf16>,
+                                          run_topk<f16>,   run_topk<int32_t>, run_topk<int64_t>};
     const wf_tensor_desc *x = k->in[0], *labels = k->n_in > 1 ? k->in[1] : NULL;
     topk *p;
 
