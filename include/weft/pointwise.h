@@ -1,17 +1,19 @@
 /*
  * pointwise.h: operations on each element of one or two tensors, plain or distributed.
  *
- * Names and values are torch's (docs/torch-ops.md), unless said here. Two operands broadcast as NumPy does and have one
- * dtype; numbers beside a tensor are rounded to its computing type (f32 for bf16 and f16), and are never part of a cache key.
- * What is not a number stays so. Functions of the C library (sin, erf, log1p, ...) are within 4 units of the last place of
- * f32 and f64, others within 3 except where vmath.h says so; the result of an element never depends on where it is stored.
+ * Names and values are torch's (docs/torch-ops.md), unless said here. Two operands broadcast as
+ * NumPy does and have one dtype; numbers beside a tensor are rounded to its computing type (f32 for
+ * bf16 and f16), and are never part of a cache key. What is not a number stays so. Functions of the
+ * C library (sin, erf, log1p, ...) are within 4 units of the last place of f32 and f64, others
+ * within 3 except where vmath.h says so; the result of an element never depends on where it is
+ * stored.
  *
- * Every function here: all inputs on one mesh (or all plain; plain one-element tensors mix with anything); NULL in gives
- * NULL out; the result belongs to the open scope, with the inputs' layout where they agree. What is linear in a partial sum
- * (neg, mul_scalar, add of two, mul and div by what is not partial) leaves it one; all others reduce it first. Unless said
- * otherwise:
- * ranks: every rank of the inputs' mesh (an input may have to be redistributed)
- * fails: WEFT_ERR_SHAPE when shapes do not broadcast, WEFT_ERR_DTYPE for dtypes that differ or have no such function,
+ * Every function here: all inputs on one mesh (or all plain; plain one-element tensors mix with
+ * anything); NULL in gives NULL out; the result belongs to the open scope, with the inputs' layout
+ * where they agree. What is linear in a partial sum (neg, mul_scalar, add of two, mul and div by
+ * what is not partial) leaves it one; all others reduce it first. Unless said otherwise: ranks:
+ * every rank of the inputs' mesh (an input may have to be redistributed) fails: WEFT_ERR_SHAPE when
+ * shapes do not broadcast, WEFT_ERR_DTYPE for dtypes that differ or have no such function,
  *        WEFT_ERR_LAYOUT for a mixture of plain and distributed
  * grad:  to every floating-point input
  */
@@ -27,13 +29,15 @@ WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
  * and the smallest number by -1 is itself, as integers wrap. */
 WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b);
-/** What is left of a when whole multiples of b are taken off, with the sign of a / of b. Of integers by 0 it is 0. */
+/** What is left of a when whole multiples of b are taken off, with the sign of a / of b. Of
+ * integers by 0 it is 0. */
 WEFT_API weft_tensor *weft_fmod(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_remainder(weft_tensor *a, weft_tensor *b);
 /** Where equal, the gradient is shared half and half. */
 WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
-/** The other operand where one is not a number. Where equal, the gradient is a's. */
+/** The other operand where one is not a number. Where equal, the gradient is shared half and half.
+ */
 WEFT_API weft_tensor *weft_fmax(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_fmin(weft_tensor *a, weft_tensor *b);
 /** |a| with the sign of b, of -0 too. Floats. grad: of b 0 */
@@ -51,7 +55,8 @@ WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_and(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_or(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_xor(weft_tensor *a, weft_tensor *b);
-/** By b bits; b < 0, or not less than the element's bits, moves all out: 0, or to the right of a negative number -1. */
+/** By b bits; b < 0, or not less than the element's bits, moves all out: 0, or to the right of a
+ * negative number -1. */
 WEFT_API weft_tensor *weft_bitwise_left_shift(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_right_shift(weft_tensor *a, weft_tensor *b);
 
@@ -79,7 +84,8 @@ WEFT_API weft_tensor *weft_mul_scalar(weft_tensor *x, double s);
 WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *x, double s);
 /** s / x */
 WEFT_API weft_tensor *weft_rdiv_scalar(weft_tensor *x, double s);
-/** No less than `low` / no more than `high` / both, and where low > high it is high. grad: 0 where x was beyond */
+/** No less than `low` / no more than `high` / both, and where low > high it is high. grad: 0 where
+ * x was beyond */
 WEFT_API weft_tensor *weft_clamp_min(weft_tensor *x, double low);
 WEFT_API weft_tensor *weft_clamp_max(weft_tensor *x, double high);
 WEFT_API weft_tensor *weft_clamp(weft_tensor *x, double low, double high);

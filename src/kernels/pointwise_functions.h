@@ -1,6 +1,7 @@
 /*
- * pointwise_functions.h: functions of pointwise.def that are made of others, for every type and device. Macros, since they are
- * evaluated in whatever the computing type T is; an argument may be evaluated several times.
+ * pointwise_functions.h: functions of pointwise.def that are made of others, for every type and
+ * device. Macros, since they are evaluated in whatever the computing type T is; an argument may be
+ * evaluated several times.
  */
 #pragma once
 
@@ -18,6 +19,8 @@
                 : ((a) < (b) ? (b) : (a)) + WF_LOG1P(WF_EXP(-WF_ABS((a) - (b)))))
 /** -1, 0 or 1. */
 #define WF_SIGN(v) WF_C(((v) > WF_C(0)) - ((v) < WF_C(0)))
-/** The remainder that has the divisor's sign, as in Python; `m` is the one that has the dividend's. */
-#define WF_WITH_SIGN_OF(m, b) ((m) != WF_C(0) && ((m) < WF_C(0)) != ((b) < WF_C(0)) ? (m) + (b) : (m))
+/** The remainder that has the divisor's sign, as in Python; `m` is the one that has the dividend's.
+ */
+#define WF_WITH_SIGN_OF(m, b)                                                                      \
+    ((m) != WF_C(0) && ((m) < WF_C(0)) != ((b) < WF_C(0)) ? (m) + (b) : (m))
 #define WF_REMAINDER(a, b) WF_WITH_SIGN_OF(WF_FMOD(a, b), b)

@@ -137,8 +137,10 @@ static weft_tensor *call_with_scalars(enum wf_op op, weft_tensor *a, weft_tensor
 static void set_gradients(const struct wf_tape_node *n, weft_tensor **in, weft_tensor *da,
                           weft_tensor *db)
 {
-    if (wf_tape_node_needs_grad(n, 0)) in[0] = wf_sum_to_shape_of(da, wf_tape_node_input_layout(n, 0));
-    if (wf_tape_node_needs_grad(n, 1)) in[1] = wf_sum_to_shape_of(db, wf_tape_node_input_layout(n, 1));
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] = wf_sum_to_shape_of(da, wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] = wf_sum_to_shape_of(db, wf_tape_node_input_layout(n, 1));
 }
 
 void wf_vjp_add(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -200,30 +202,48 @@ void wf_vjp_pow(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
     }
 }
 
-/* The share of g that goes to a: 1 where it won, 1/2 where equal, 0 else. */
-static void split_gradient_by_winner(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in,
-                                     weft_tensor *won, weft_tensor *won_or_equal)
+/* Half each where equal; else what lost has none. With NaN, nobody has lost. */
+static void give_gradient_to_winner(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in,
+                                    weft_tensor *a_lost, weft_tensor *b_lost)
 {
-    weft_dtype dtype = weft_tensor_dtype(g);
-    weft_tensor *twice = weft_add(weft_cast(won, dtype), weft_cast(won_or_equal, dtype));
-    weft_tensor *to_a = weft_mul(g, weft_mul_scalar(twice, 0.5));
+    weft_tensor *zero = wf_number_like(g, 0);
+    weft_tensor *tied = weft_eq(wf_saved_input(n, 0), wf_saved_input(n, 1));
+    weft_tensor *share = weft_where(tied, weft_mul_scalar(g, 0.5), g);
 
-    if (wf_tape_node_needs_grad(n, 0))
-        in[0] = wf_sum_to_shape_of(to_a, wf_tape_node_input_layout(n, 0));
-    if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(weft_sub(g, to_a), wf_tape_node_input_layout(n, 1));
+    set_gradients(n, in, weft_where(a_lost, zero, share), weft_where(b_lost, zero, share));
 }
 
 void wf_vjp_maximum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    split_gradient_by_winner(n, g, in, weft_gt(wf_saved_input(n, 0), wf_saved_input(n, 1)),
-                             weft_ge(wf_saved_input(n, 0), wf_saved_input(n, 1)));
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+
+    give_gradient_to_winner(n, g, in, weft_lt(a, b), weft_gt(a, b));
 }
 
 void wf_vjp_minimum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    split_gradient_by_winner(n, g, in, weft_lt(wf_saved_input(n, 0), wf_saved_input(n, 1)),
-                             weft_le(wf_saved_input(n, 0), wf_saved_input(n, 1)));
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+
+    give_gradient_to_winner(n, g, in, weft_gt(a, b), weft_lt(a, b));
+}
+
+/* NaN loses; of two the second. */
+void wf_vjp_fmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+    weft_tensor *b_lost = weft_logical_or(weft_gt(a, b), weft_isnan(b));
+
+    give_gradient_to_winner(n, g, in, weft_logical_not(weft_logical_or(weft_ge(a, b), b_lost)),
+                            b_lost);
+}
+
+void wf_vjp_fmin(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+    weft_tensor *b_lost = weft_logical_or(weft_lt(a, b), weft_isnan(b));
+
+    give_gradient_to_winner(n, g, in, weft_logical_not(weft_logical_or(weft_le(a, b), b_lost)),
+                            b_lost);
 }
 
 void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -269,29 +289,6 @@ void wf_vjp_mul_scalar(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
 void wf_vjp_cast(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     in[0] = weft_cast(g, (weft_dtype)wf_tape_node_input_layout(n, 0)->desc.dtype);
-}
-
-/* The share of g that goes to a is all or nothing: a where it was taken. */
-static void give_gradient_to_taken(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in,
-                                   weft_tensor *a_taken)
-{
-    weft_tensor *zero = wf_number_like(g, 0);
-
-    set_gradients(n, in, weft_where(a_taken, g, zero), weft_where(a_taken, zero, g));
-}
-
-void wf_vjp_fmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
-{
-    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-
-    give_gradient_to_taken(n, g, in, weft_logical_or(weft_ge(a, b), weft_isnan(b)));
-}
-
-void wf_vjp_fmin(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
-{
-    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-
-    give_gradient_to_taken(n, g, in, weft_logical_or(weft_le(a, b), weft_isnan(b)));
 }
 
 /* a - q b, q the quotient cut: da = g, db = -g q */
@@ -347,13 +344,13 @@ void wf_vjp_xlogy(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in
                   weft_div(weft_mul(g, a), b));
 }
 
-/* y = log(e^a + e^b): da = g e^(a - y), db = g e^(b - y) */
+/* log(e^a + e^b): da = g sigmoid(a - b), db = g sigmoid(b - a) */
 void wf_vjp_logaddexp(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *y = wf_saved_output(n, 0);
+    weft_tensor *difference = weft_sub(wf_saved_input(n, 0), wf_saved_input(n, 1));
 
-    set_gradients(n, in, weft_mul(g, weft_exp(weft_sub(wf_saved_input(n, 0), y))),
-                  weft_mul(g, weft_exp(weft_sub(wf_saved_input(n, 1), y))));
+    set_gradients(n, in, weft_mul(g, weft_sigmoid(difference)),
+                  weft_mul(g, weft_sigmoid(weft_neg(difference))));
 }
 
 /* Those that have a gradient formula of d and z; z is what the row saves. */

@@ -106,7 +106,11 @@ int wt_operands(struct wt_operand *operands, const struct wt_op_case *sample, we
 double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_operand *operand,
                         int64_t at)
 {
-    double u = wt_noise((uint64_t)(sample - wt_op_cases), (uint64_t)i, (uint64_t)at);
+    /* Of the sample's text, so that a sample that comes or goes changes no other's numbers. */
+    const char *name = wf_ops[sample->op].name;
+    uint64_t key = wf_hash_mix(wf_hash_bytes(name, strlen(name)),
+                               wf_hash_bytes(sample->operands, strlen(sample->operands)));
+    double u = wt_noise(key, (uint64_t)i, (uint64_t)at);
     bool whole = !weft_dtype_is_float(operand->dtype), positive = operand->domain != 'x';
 
     if (operand->domain == 'c') return u < 0.5;

@@ -1,7 +1,7 @@
 /*
- * libm_vectors.h: the C library's functions under the names that element_type.h wants, NAME_f32 and NAME_f64. glibc from 2.35
- * has them for vectors too (libmvec, within 4 ulp), and gcc takes those in loops when a prototype says so; elsewhere loops call
- * the function for each element.
+ * libm_vectors.h: the C library's functions under the names that element_type.h wants, NAME_f32 and
+ * NAME_f64. glibc from 2.35 has them for vectors too (libmvec, within 4 ulp), and gcc takes those
+ * in loops when a prototype says so; elsewhere loops call the function for each element.
  */
 #pragma once
 
@@ -10,10 +10,8 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 35)
-#define VECTORS(name, ...)                                                                         \
-    extern double name(__VA_ARGS__) __attribute__((simd("notinbranch")));
-#define VECTORS_F(name, ...)                                                                       \
-    extern float name(__VA_ARGS__) __attribute__((simd("notinbranch")));
+#define VECTORS(name, ...) extern double name(__VA_ARGS__) __attribute__((simd("notinbranch")));
+#define VECTORS_F(name, ...) extern float name(__VA_ARGS__) __attribute__((simd("notinbranch")));
 #endif
 #endif
 #ifndef VECTORS
@@ -28,7 +26,8 @@
     static inline float name##_f32(float a, float b) { return name##f(a, b); }                     \
     static inline double name##_f64(double a, double b) { return name(a, b); }
 #define OF_ONE(name) VECTORS(name, double) VECTORS_F(name##f, float) PLAIN_OF_ONE(name)
-#define OF_TWO(name) VECTORS(name, double, double) VECTORS_F(name##f, float, float) PLAIN_OF_TWO(name)
+#define OF_TWO(name)                                                                               \
+    VECTORS(name, double, double) VECTORS_F(name##f, float, float) PLAIN_OF_TWO(name)
 
 OF_ONE(exp2)
 OF_ONE(expm1)
