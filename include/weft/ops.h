@@ -7,31 +7,11 @@
  * ranks: every rank of the inputs' mesh (an input may have to be redistributed)
  * fails: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, or WEFT_ERR_LAYOUT for a mixture of plain and distributed
  * grad:  to every floating-point input
- * Pointwise functions broadcast as NumPy does; both inputs have the same dtype.
  */
 #pragma once
 
+#include <weft/pointwise.h>
 #include <weft/tensor.h>
-
-/* ---- pointwise, two inputs ---- */
-WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
-/** Of integers towards 0; by 0 it is 0 on every element (PyTorch ends with an error; floats: inf),
- * and the smallest number by -1 is itself, as integers wrap. */
-WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b);
-/** Where equal, the gradient is shared half and half. */
-WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
-
-/** Comparisons give bool tensors without gradient. */
-WEFT_API weft_tensor *weft_eq(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_ne(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_lt(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_le(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
 
 /**
  * Whether two tensors have the same shape and elements, whatever their layouts (torch.equal). NaN
@@ -80,27 +60,6 @@ WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_te
  */
 WEFT_API weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b);
 
-/* ---- pointwise with a number; the number is never part of a cache key ---- */
-WEFT_API weft_tensor *weft_add_scalar(weft_tensor *x, double s);
-WEFT_API weft_tensor *weft_mul_scalar(weft_tensor *x, double s);
-WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *x, double s);
-/** s / x */
-WEFT_API weft_tensor *weft_rdiv_scalar(weft_tensor *x, double s);
-
-/* ---- pointwise, one input ---- */
-WEFT_API weft_tensor *weft_neg(weft_tensor *x);
-WEFT_API weft_tensor *weft_exp(weft_tensor *x);
-WEFT_API weft_tensor *weft_log(weft_tensor *x);
-WEFT_API weft_tensor *weft_sqrt(weft_tensor *x);
-WEFT_API weft_tensor *weft_rsqrt(weft_tensor *x);
-WEFT_API weft_tensor *weft_square(weft_tensor *x);
-WEFT_API weft_tensor *weft_tanh(weft_tensor *x);
-WEFT_API weft_tensor *weft_sigmoid(weft_tensor *x);
-WEFT_API weft_tensor *weft_relu(weft_tensor *x);
-WEFT_API weft_tensor *weft_silu(weft_tensor *x);
-/** x Phi(x) with the error function / its tanh form (Hendrycks and Gimpel, 2016). */
-WEFT_API weft_tensor *weft_gelu(weft_tensor *x);
-WEFT_API weft_tensor *weft_gelu_tanh(weft_tensor *x);
 /** Another dtype; float to integer truncates, beyond the range to the nearest integer (u8: modulo
  * 256), NaN to 0. grad: cast back, between floats only */
 WEFT_API weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype);

@@ -93,4 +93,4 @@ double wf_cpu_max_abs(weft_dtype dtype, int64_t count, const void *x);
 
 void wf_cpu_scale(weft_dtype dtype, int64_t count, void *x, double s);
 void wf_cpu_axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x);
-void wf_cpu_clamp(weft_dtype dtype, int64_t count, void *x, double limit);
+void wf_cpu_clamp_size(weft_dtype dtype, int64_t count, void *x, double limit);

@@ -9,20 +9,13 @@ wf_rule_fn wf_rule_matmul, wf_rule_linear, wf_rule_linear_dx, wf_rule_linear_dw,
     wf_rule_slice_grad;
 
 /* pointwise.c */
-wf_shape_fn wf_shape_same, wf_shape_broadcast, wf_shape_compare, wf_shape_where, wf_shape_cast;
-wf_vjp wf_vjp_add, wf_vjp_sub, wf_vjp_mul, wf_vjp_div, wf_vjp_pow, wf_vjp_maximum, wf_vjp_minimum,
-    wf_vjp_where, wf_vjp_neg, wf_vjp_exp, wf_vjp_square, wf_vjp_add_scalar, wf_vjp_mul_scalar,
-    wf_vjp_cast, wf_vjp_copy;
-/* those whose gradient is a formula of pointwise.def */
-#define WF_UNARY(...)
-#define WF_BINARY(...)
-#define WF_COMPARE(...)
-#define WF_UNARY_GRAD(name, ...) wf_vjp wf_vjp_##name;
+wf_shape_fn wf_shape_same, wf_shape_broadcast, wf_shape_compare, wf_shape_test, wf_shape_where,
+    wf_shape_cast;
+wf_vjp wf_vjp_where, wf_vjp_cast, wf_vjp_copy;
+#define WF_UNARY(name, ...) wf_vjp wf_vjp_##name;
+#define WF_UNARY_BY_OPS(name, ...) wf_vjp wf_vjp_##name;
+#define WF_BINARY(name, ...) wf_vjp wf_vjp_##name;
 #include "kernels/pointwise.def"
-#undef WF_UNARY
-#undef WF_BINARY
-#undef WF_COMPARE
-#undef WF_UNARY_GRAD
 
 /* matmul.c */
 wf_shape_fn wf_shape_matmul, wf_shape_linear, wf_shape_linear_dx, wf_shape_linear_dw;

@@ -81,6 +81,13 @@ weft_status wf_shape_compare(struct wf_infer *call)
     return WEFT_OK;
 }
 
+weft_status wf_shape_test(struct wf_infer *call)
+{
+    WF_TRY(wf_shape_same(call));
+    call->out[0].dtype = WEFT_BOOL;
+    return WEFT_OK;
+}
+
 weft_status wf_shape_where(struct wf_infer *call)
 {
     WF_NEED(call->in[0]->desc.dtype == WEFT_BOOL, WEFT_ERR_DTYPE,
@@ -117,12 +124,23 @@ weft_tensor *wf_sum_to_shape_of(weft_tensor *grad, struct wf_layout *layout)
     return missing ? wf_reshape_to(grad, to->global, to->ndim, layout) : grad;
 }
 
-static weft_tensor *call_with_scalar(enum wf_op op, weft_tensor *a, weft_tensor *b, double s)
+static weft_tensor *call_with_scalars(enum wf_op op, weft_tensor *a, weft_tensor *b,
+                                      const double *s)
 {
     weft_tensor *in[] = {a, b};
-    struct wf_op_args args = {.scalars.s = {s}};
+    struct wf_op_args args = {.scalars.s = {s[0], s[1], s[2]}};
 
     return wf_dispatch_op_one_output(op, in, b ? 2 : 1, &args);
+}
+
+/* Give each input that wants it its gradient, summed to its shape. */
+static void set_gradients(const struct wf_tape_node *n, weft_tensor **in, weft_tensor *da,
+                          weft_tensor *db)
+{
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] = wf_sum_to_shape_of(da, wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] = wf_sum_to_shape_of(db, wf_tape_node_input_layout(n, 1));
 }
 
 void wf_vjp_add(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -184,30 +202,48 @@ void wf_vjp_pow(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
     }
 }
 
-/* The share of g that goes to a: 1 where it won, 1/2 where equal, 0 else. */
-static void split_gradient_by_winner(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in,
-                                     weft_tensor *won, weft_tensor *won_or_equal)
+/* Half each where equal; else what lost has none. With NaN, nobody has lost. */
+static void give_gradient_to_winner(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in,
+                                    weft_tensor *a_lost, weft_tensor *b_lost)
 {
-    weft_dtype dtype = weft_tensor_dtype(g);
-    weft_tensor *twice = weft_add(weft_cast(won, dtype), weft_cast(won_or_equal, dtype));
-    weft_tensor *to_a = weft_mul(g, weft_mul_scalar(twice, 0.5));
+    weft_tensor *zero = wf_number_like(g, 0);
+    weft_tensor *tied = weft_eq(wf_saved_input(n, 0), wf_saved_input(n, 1));
+    weft_tensor *share = weft_where(tied, weft_mul_scalar(g, 0.5), g);
 
-    if (wf_tape_node_needs_grad(n, 0))
-        in[0] = wf_sum_to_shape_of(to_a, wf_tape_node_input_layout(n, 0));
-    if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(weft_sub(g, to_a), wf_tape_node_input_layout(n, 1));
+    set_gradients(n, in, weft_where(a_lost, zero, share), weft_where(b_lost, zero, share));
 }
 
 void wf_vjp_maximum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    split_gradient_by_winner(n, g, in, weft_gt(wf_saved_input(n, 0), wf_saved_input(n, 1)),
-                             weft_ge(wf_saved_input(n, 0), wf_saved_input(n, 1)));
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+
+    give_gradient_to_winner(n, g, in, weft_lt(a, b), weft_gt(a, b));
 }
 
 void wf_vjp_minimum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    split_gradient_by_winner(n, g, in, weft_lt(wf_saved_input(n, 0), wf_saved_input(n, 1)),
-                             weft_le(wf_saved_input(n, 0), wf_saved_input(n, 1)));
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+
+    give_gradient_to_winner(n, g, in, weft_gt(a, b), weft_lt(a, b));
+}
+
+/* NaN loses; of two the second. */
+void wf_vjp_fmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+    weft_tensor *b_lost = weft_logical_or(weft_gt(a, b), weft_isnan(b));
+
+    give_gradient_to_winner(n, g, in, weft_logical_not(weft_logical_or(weft_ge(a, b), b_lost)),
+                            b_lost);
+}
+
+void wf_vjp_fmin(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+    weft_tensor *b_lost = weft_logical_or(weft_lt(a, b), weft_isnan(b));
+
+    give_gradient_to_winner(n, g, in, weft_logical_not(weft_logical_or(weft_le(a, b), b_lost)),
+                            b_lost);
 }
 
 void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -226,11 +262,6 @@ void wf_vjp_neg(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     (void)n;
     in[0] = weft_neg(g);
-}
-
-void wf_vjp_exp(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
-{
-    in[0] = weft_mul(g, wf_saved_output(n, 0));
 }
 
 void wf_vjp_square(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -260,7 +291,69 @@ void wf_vjp_cast(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
     in[0] = weft_cast(g, (weft_dtype)wf_tape_node_input_layout(n, 0)->desc.dtype);
 }
 
-/* The rest have a gradient formula of (d, z) in pointwise.def; z is what the row saves. */
+/* a - q b, q the quotient cut: da = g, db = -g q */
+void wf_vjp_fmod(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *q = weft_trunc(weft_div(wf_saved_input(n, 0), wf_saved_input(n, 1)));
+
+    set_gradients(n, in, g, weft_neg(weft_mul(g, q)));
+}
+
+/* ... rounded down */
+void wf_vjp_remainder(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *q = weft_floor(weft_div(wf_saved_input(n, 0), wf_saved_input(n, 1)));
+
+    set_gradients(n, in, g, weft_neg(weft_mul(g, q)));
+}
+
+/* y = +a or -a: da = +g or -g, 0 where a is; db = 0 */
+void wf_vjp_copysign(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *same = weft_mul(weft_sign(wf_saved_input(n, 0)), weft_sign(wf_saved_output(n, 0)));
+
+    set_gradients(n, in, weft_mul(g, same), weft_mul_scalar(g, 0));
+}
+
+/* The angle of (b, a): da = g b / (a^2 + b^2), db = -g a / (a^2 + b^2) */
+void wf_vjp_atan2(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+    weft_tensor *share = weft_div(g, weft_add(weft_square(a), weft_square(b)));
+
+    set_gradients(n, in, weft_mul(share, b), weft_neg(weft_mul(share, a)));
+}
+
+/* y = sqrt(a^2 + b^2): da = g a / y, db = g b / y */
+void wf_vjp_hypot(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *share = weft_div(g, wf_saved_output(n, 0));
+
+    set_gradients(n, in, weft_mul(share, wf_saved_input(n, 0)),
+                  weft_mul(share, wf_saved_input(n, 1)));
+}
+
+/* y = a log b: da = g log b, 0 where a is and b <= 0; db = g a / b */
+void wf_vjp_xlogy(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
+    weft_tensor *zero = wf_number_like(g, 0);
+    weft_tensor *constant = weft_logical_and(weft_eq(a, zero), weft_le(b, zero));
+
+    set_gradients(n, in, weft_mul(g, weft_where(constant, zero, weft_log(b))),
+                  weft_div(weft_mul(g, a), b));
+}
+
+/* log(e^a + e^b): da = g sigmoid(a - b), db = g sigmoid(b - a) */
+void wf_vjp_logaddexp(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *difference = weft_sub(wf_saved_input(n, 0), wf_saved_input(n, 1));
+
+    set_gradients(n, in, weft_mul(g, weft_sigmoid(difference)),
+                  weft_mul(g, weft_sigmoid(weft_neg(difference))));
+}
+
+/* Those that have a gradient formula of d and z; z is what the row saves. */
 static weft_tensor *saved_argument(const struct wf_tape_node *n)
 {
     bool input = wf_ops[wf_tape_node_op_plan(n)->op].saves & 1;
@@ -268,60 +361,44 @@ static weft_tensor *saved_argument(const struct wf_tape_node *n)
     return input ? wf_saved_input(n, 0) : wf_saved_output(n, 0);
 }
 
-#define WF_UNARY(...)
-#define WF_BINARY(...)
-#define WF_COMPARE(...)
-#define WF_UNARY_GRAD(name, ...)                                                                   \
+#define WF_UNARY(name, ...)                                                                        \
     void wf_vjp_##name(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)             \
     {                                                                                              \
-        in[0] = call_with_scalar(WF_OP_##name##_grad, g, saved_argument(n), n->s[0]);              \
+        in[0] = call_with_scalars(WF_OP_##name##_grad, g, saved_argument(n), n->s);                \
     }
 #include "kernels/pointwise.def"
 
 /* ---- public functions ---- */
 
+#define UNARY_0(name)                                                                              \
+    weft_tensor *weft_##name(weft_tensor *x) { return wf_dispatch_unary_op(WF_OP_##name, x); }
+#define UNARY_1(name)                                                                              \
+    weft_tensor *weft_##name(weft_tensor *x, double s)                                             \
+    {                                                                                              \
+        return call_with_scalars(WF_OP_##name, x, NULL, (double[]){s, 0, 0});                      \
+    }
+#define UNARY_2(name)                                                                              \
+    weft_tensor *weft_##name(weft_tensor *x, double s, double t)                                   \
+    {                                                                                              \
+        return call_with_scalars(WF_OP_##name, x, NULL, (double[]){s, t, 0});                      \
+    }
+#define UNARY_3(name)                                                                              \
+    weft_tensor *weft_##name(weft_tensor *x, double s, double t, double u)                         \
+    {                                                                                              \
+        return call_with_scalars(WF_OP_##name, x, NULL, (double[]){s, t, u});                      \
+    }
 #define BINARY(name)                                                                               \
     weft_tensor *weft_##name(weft_tensor *a, weft_tensor *b)                                       \
     {                                                                                              \
         return wf_dispatch_binary_op(WF_OP_##name, a, b);                                          \
     }
-#define UNARY(name)                                                                                \
-    weft_tensor *weft_##name(weft_tensor *x) { return wf_dispatch_unary_op(WF_OP_##name, x); }
-#define SCALAR(name)                                                                               \
-    weft_tensor *weft_##name(weft_tensor *x, double s)                                             \
-    {                                                                                              \
-        return call_with_scalar(WF_OP_##name, x, NULL, s);                                         \
-    }
-
-BINARY(add)
-BINARY(sub)
-BINARY(mul)
-BINARY(div)
-BINARY(pow)
-BINARY(maximum)
-BINARY(minimum)
-BINARY(eq)
-BINARY(ne)
-BINARY(lt)
-BINARY(le)
-BINARY(gt)
-BINARY(ge)
-UNARY(neg)
-UNARY(exp)
-UNARY(log)
-UNARY(sqrt)
-UNARY(rsqrt)
-UNARY(square)
-UNARY(tanh)
-UNARY(sigmoid)
-UNARY(relu)
-UNARY(silu)
-UNARY(gelu)
-UNARY(gelu_tanh)
-SCALAR(add_scalar)
-SCALAR(mul_scalar)
-SCALAR(pow_scalar)
-SCALAR(rdiv_scalar)
+#define WF_UNARY(name, scalars, ...) UNARY_##scalars(name)
+#define WF_UNARY_BY_OPS(name, scalars, ...) UNARY_##scalars(name)
+#define WF_BINARY(name, ...) BINARY(name)
+#define WF_WHOLE_BINARY(name, ...) BINARY(name)
+#define WF_COMPARE(name, ...) BINARY(name)
+#define WF_TEST(name, ...) UNARY_0(name)
+#include "kernels/pointwise.def"
 
 weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
 {

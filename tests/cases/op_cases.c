@@ -106,12 +106,18 @@ int wt_operands(struct wt_operand *operands, const struct wt_op_case *sample, we
 double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_operand *operand,
                         int64_t at)
 {
-    double u = wt_noise((uint64_t)(sample - wt_op_cases), (uint64_t)i, (uint64_t)at);
+    /* Of the sample's text, so that a sample that comes or goes changes no other's numbers. */
+    const char *name = wf_ops[sample->op].name;
+    uint64_t key = wf_hash_mix(wf_hash_bytes(name, strlen(name)),
+                               wf_hash_bytes(sample->operands, strlen(sample->operands)));
+    double u = wt_noise(key, (uint64_t)i, (uint64_t)at);
     bool whole = !weft_dtype_is_float(operand->dtype), positive = operand->domain != 'x';
 
     if (operand->domain == 'c') return u < 0.5;
     if (operand->below) return floor(u * (double)operand->below);
     if (whole) return positive ? 1 + floor(u * 5) : floor(u * 19) - 9;
+    if (operand->domain == 'u') return wt_rounded(operand->dtype, 1.8 * u - 0.9);
+    if (operand->domain == 'a') return wt_rounded(operand->dtype, 1.1 + 1.5 * u);
     return wt_rounded(operand->dtype, positive ? 0.5 + 1.5 * u : 3 * u - 1.5);
 }
 

@@ -1,4 +1,4 @@
-/* test_vmath.c: the accuracy of exp, log, tanh, sigmoid, Phi and pow, measured through kernels. */
+/* test_vmath.c: the accuracy of functions of pointwise.def, measured through kernels. */
 #include "cases.h"
 
 enum { POINTS = 20000 };
@@ -38,6 +38,26 @@ static const struct {
     {"gelu'", wf_cpu_gelu_grad, exact_dgelu, true, -0.5, 6, 10},
     {"gelu's slope in the tail", wf_cpu_gelu_grad, exact_dgelu, true, -8, -1, 16},
     {"silu", wf_cpu_silu, exact_silu, false, -80, 80, 4},
+    {"exp2", wf_cpu_exp2, exp2l, false, -120, 120, 4},
+    {"expm1", wf_cpu_expm1, expm1l, false, -20, 80, 4},
+    {"expm1 near 0", wf_cpu_expm1, expm1l, false, -1e-3, 1e-3, 4},
+    {"log2", wf_cpu_log2, log2l, false, 1e-3, 1e3, 4},
+    {"log10", wf_cpu_log10, log10l, false, 1e-3, 1e3, 4},
+    {"log1p", wf_cpu_log1p, log1pl, false, -0.99, 1e3, 4},
+    {"log1p near 0", wf_cpu_log1p, log1pl, false, -1e-3, 1e-3, 4},
+    {"sin", wf_cpu_sin, sinl, false, -3, 3, 4},
+    {"cos", wf_cpu_cos, cosl, false, -1.5, 1.5, 4},
+    {"tan", wf_cpu_tan, tanl, false, -1.5, 1.5, 4},
+    {"asin", wf_cpu_asin, asinl, false, -1, 1, 4},
+    {"acos", wf_cpu_acos, acosl, false, -1, 0.999, 4},
+    {"atan", wf_cpu_atan, atanl, false, -50, 50, 4},
+    {"sinh", wf_cpu_sinh, sinhl, false, -80, 80, 4},
+    {"cosh", wf_cpu_cosh, coshl, false, -80, 80, 4},
+    {"asinh", wf_cpu_asinh, asinhl, false, -50, 50, 4},
+    {"acosh", wf_cpu_acosh, acoshl, false, 1.001, 50, 4},
+    {"atanh", wf_cpu_atanh, atanhl, false, -0.999, 0.999, 4},
+    {"erf", wf_cpu_erf, erfl, false, -4, 4, 4},
+    {"erfc", wf_cpu_erfc, erfcl, false, -4, 8, 4},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -92,6 +112,43 @@ static void same(const char *what, double x, double got, double want)
 
     ck_assert_msg(equal, "%s(%g): isa %d gives %g, not %g", what, x, wf_kernels_isa_level(), got,
                   want);
+}
+
+/* So that a tensor's bits do not depend on how it is sharded. */
+WT_UNIT(functions__round_alike_wherever_an_element_lies)
+{
+    enum { N = 37 };
+    static wf_kernel_prepare *const kernels[] = {
+#define TESTED_LIBM(name) wf_cpu_##name,
+#define TESTED_TRIG(name) wf_cpu_##name,
+#define TESTED_REAL(name)
+#define TESTED_ANY(name)
+#define WF_UNARY(name, scalars, numbers, ...) TESTED_##numbers(name)
+#include "kernels/pointwise.def"
+    };
+    static const int64_t many[] = {N}, one[] = {1};
+    struct wf_scalars scalars = {.s = {0.7}};
+
+    EACH_ISA
+    for (size_t f = 0; f < sizeof kernels / sizeof *kernels; f++)
+        for (int t = 0; t < 2; t++) {
+            weft_dtype dtype = t ? WEFT_F64 : WEFT_F32;
+            struct operand x = operand_noise(dtype, PLAIN, 1, many, 7);
+            struct operand y = operand_new(dtype, PLAIN, 1, many);
+
+            call(kernels[f], &y, 1, (struct operand *[]){&x}, &scalars);
+            for (int i = 0; i < N; i++) {
+                struct operand alone = operand_new(dtype, PLAIN, 1, one);
+                struct operand made = operand_new(dtype, PLAIN, 1, one);
+
+                alone.values[0] = x.values[i];
+                operand_write(&alone);
+                call(kernels[f], &made, 1, (struct operand *[]){&alone}, &scalars);
+                same("function", x.values[i], made.values[0], y.values[i]);
+                OPERANDS_FREE(&alone, &made);
+            }
+            OPERANDS_FREE(&x, &y);
+        }
 }
 
 WT_UNIT(functions__go_to_their_limits)

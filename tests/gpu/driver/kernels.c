@@ -156,7 +156,7 @@ static void axpy(weft_dtype dtype, int64_t count, void *y, double a, const void 
 static void clamp(weft_dtype dtype, int64_t count, void *x, double limit)
 {
     test_driver_begin_compute();
-    wf_cpu_clamp(dtype, count, fenced_open(x), limit);
+    wf_cpu_clamp_size(dtype, count, fenced_open(x), limit);
 }
 
 static const struct wf_optimizer_kernels optimizer = {

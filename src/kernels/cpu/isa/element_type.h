@@ -13,7 +13,9 @@
 
 #include "base/elements/dtype.h"
 #include "kernels/cpu/isa/integer_math.h"
+#include "kernels/cpu/isa/libm_vectors.h"
 #include "kernels/cpu/isa/vmath.h"
+#include "kernels/pointwise_functions.h"
 
 #ifndef WF_TYPE_HELPERS
 #define WF_TYPE_HELPERS
@@ -39,6 +41,10 @@ static inline wf_bf16 bf16_from_f32(float value)
 #undef WF_IS_REAL
 #undef WF_DIV
 #undef WF_POW
+#undef WF_FMOD
+#undef WF_ABS
+#undef WF_FINITE
+#undef WF_INFINITE
 
 #if defined(WF_TYPE_F32)
 #define WF_E float
@@ -120,9 +126,17 @@ static inline wf_bf16 bf16_from_f32(float value)
 #if WF_IS_REAL
 #define WF_DIV(a, b) ((a) / (b))
 #define WF_POW(a, b) WF_F(pow)(a, b)
+#define WF_FMOD(a, b) WF_F(fmod)(a, b)
+#define WF_ABS(v) WF_F(fabs)(v)
+#define WF_FINITE(v) (((v) <= WF_MAX) & ((v) >= -WF_MAX))
+#define WF_INFINITE(v) (((v) > WF_MAX) | ((v) < -WF_MAX))
 #else
 #define WF_DIV(a, b) WF_INTEGER_DIV(a, b)
 #define WF_POW(a, b) ((WF_T)pow_i64(a, b))
+#define WF_FMOD(a, b) WF_INTEGER_FMOD(a, b)
+#define WF_ABS(v) ((v) < 0 ? -(v) : (v))
+#define WF_FINITE(v) 1
+#define WF_INFINITE(v) 0
 #endif
 
 #ifndef WF_C
@@ -137,4 +151,32 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_DSILU(v) WF_F(dsilu)(v)
 #define WF_DGELU(v) WF_F(dgelu)(v)
 #define WF_DGELU_TANH(v) WF_F(dgelu_tanh)(v)
+#define WF_EXP2(v) WF_F(exp2)(v)
+#define WF_EXPM1(v) WF_F(expm1)(v)
+#define WF_LOG2(v) WF_F(log2)(v)
+#define WF_LOG10(v) WF_F(log10)(v)
+#define WF_LOG1P(v) WF_F(log1p)(v)
+#define WF_SIN(v) WF_F(sin)(v)
+#define WF_COS(v) WF_F(cos)(v)
+#define WF_TAN(v) WF_F(tan)(v)
+#define WF_ASIN(v) WF_F(asin)(v)
+#define WF_ACOS(v) WF_F(acos)(v)
+#define WF_ATAN(v) WF_F(atan)(v)
+#define WF_SINH(v) WF_F(sinh)(v)
+#define WF_COSH(v) WF_F(cosh)(v)
+#define WF_ASINH(v) WF_F(asinh)(v)
+#define WF_ACOSH(v) WF_F(acosh)(v)
+#define WF_ATANH(v) WF_F(atanh)(v)
+#define WF_ERF(v) WF_F(erf)(v)
+#define WF_ERFC(v) WF_F(erfc)(v)
+#define WF_CEIL(v) WF_F(ceil)(v)
+#define WF_FLOOR(v) WF_F(floor)(v)
+#define WF_TRUNC(v) WF_F(trunc)(v)
+#define WF_ROUND(v) WF_F(rint)(v)
+#define WF_ATAN2(a, b) WF_F(atan2)(a, b)
+#define WF_HYPOT(a, b) WF_F(hypot)(a, b)
+#define WF_COPYSIGN(a, b) WF_F(copysign)(a, b)
+#define WF_MAX WF_F(most)
+#define WF_SHIFT_LEFT(a, b) WF_INTEGER_SHIFT_LEFT(WF_T, a, b)
+#define WF_SHIFT_RIGHT(a, b) WF_INTEGER_SHIFT_RIGHT(a, b)
 #endif

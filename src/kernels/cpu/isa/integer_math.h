@@ -8,6 +8,13 @@
 
 /* By 0 to 0, and the smallest by -1 to itself: a kernel must not trap. */
 #define WF_INTEGER_DIV(a, b) ((b) == 0 ? 0 : (b) == -1 ? -(a) : (a) / (b))
+#define WF_INTEGER_FMOD(a, b) ((b) == 0 || (b) == -1 ? 0 : (a) % (b))
+
+/* By as many bits as there are, or by a negative number: as by very many. */
+#define WF_INTEGER_SHIFT_LEFT(type, a, b)                                                          \
+    ((b) < 0 || (b) >= 8 * (int)sizeof(a) ? 0 : (type)((uint64_t)(a) << (b)))
+#define WF_INTEGER_SHIFT_RIGHT(a, b)                                                               \
+    ((b) < 0 || (b) >= 8 * (int)sizeof(a) ? ((a) < 0 ? -1 : 0) : (a) >> (b))
 
 /** Whole powers by squaring; a negative exponent gives what truncation of the real value gives. */
 static inline int64_t pow_i64(int64_t x, int64_t y)

@@ -88,7 +88,7 @@ void wf_cpu_axpy(weft_dtype dtype, int64_t count, void *y, double a, const void 
     gradient_loops_for(dtype)->axpy(count, y, a, x);
 }
 
-void wf_cpu_clamp(weft_dtype dtype, int64_t count, void *x, double limit)
+void wf_cpu_clamp_size(weft_dtype dtype, int64_t count, void *x, double limit)
 {
     gradient_loops_for(dtype)->limit(count, x, limit);
 }
@@ -126,5 +126,5 @@ const struct wf_optimizer_kernels wf_cpu_optimizer_kernels = {
     .raise_to_max = raise_to_max,
     .scale = wf_cpu_scale,
     .axpy = wf_cpu_axpy,
-    .clamp = wf_cpu_clamp,
+    .clamp = wf_cpu_clamp_size,
 };

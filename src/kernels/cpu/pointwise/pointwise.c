@@ -30,29 +30,31 @@ static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)
     }
 }
 
-/* `at` is where the kernel's line functions lie in a table. */
-static weft_status prepare_pointwise(struct wf_kernel_call *k, size_t at, bool binary, bool compare)
+/* `at` is where the kernel's line functions lie in a table. truth: it gives bool. */
+static weft_status prepare_pointwise(struct wf_kernel_call *k, size_t at, bool binary, bool truth)
 {
-    uint8_t dtype = k->in[0]->dtype, result = compare ? (uint8_t)WEFT_BOOL : dtype;
+    uint8_t dtype = k->in[0]->dtype, result = truth ? (uint8_t)WEFT_BOOL : dtype;
     wf_elementwise_loop *const *forms =
         (wf_elementwise_loop *const *)((const char *)loops_for_dtype(dtype) + at);
 
     WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
             wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
-    if (!forms[0] || (dtype == WEFT_BOOL && !compare)) return wf_fail_no_kernel(k, dtype);
-    return wf_elementwise_prepare(k, forms, binary);
+    if (!forms[0] || (dtype == WEFT_BOOL && !truth)) return wf_fail_no_kernel(k, dtype);
+    return wf_elementwise_prepare(k, forms, binary && forms[WF_LINE_B_ONE]);
 }
 
-#define PREPARE(name, binary, compare)                                                             \
+#define PREPARE(name, binary, truth)                                                               \
     weft_status wf_cpu_##name(struct wf_kernel_call *k)                                            \
     {                                                                                              \
-        return prepare_pointwise(k, offsetof(struct wf_pointwise, name), binary, compare);         \
+        return prepare_pointwise(k, offsetof(struct wf_pointwise, name), binary, truth);           \
     }
-#define WF_UNARY(name, ...) PREPARE(name, false, false)
-#define WF_UNARY_GRAD(name, ...) PREPARE(name##_grad, false, false)
+#define WF_UNARY(name, ...) PREPARE(name, false, false) PREPARE(name##_grad, false, false)
+#define WF_UNARY_BY_OPS(name, ...) PREPARE(name, false, false)
 #define WF_BINARY(name, ...) PREPARE(name, true, false)
+#define WF_WHOLE_BINARY(name, ...) PREPARE(name, true, false)
 #define WF_COMPARE(name, ...) PREPARE(name, true, true)
+#define WF_TEST(name, ...) PREPARE(name, false, true)
 #include "kernels/pointwise.def"
 
 weft_status wf_cpu_where(struct wf_kernel_call *k)

@@ -6,15 +6,13 @@
 
 /** Line functions of one element type; NULL where the type has no such kernel. */
 struct wf_pointwise {
-#define WF_UNARY(name, ...) wf_elementwise_loop *name;
-#define WF_UNARY_GRAD(name, ...) wf_elementwise_loop *name##_grad;
-#define WF_BINARY(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS];
+#define WF_UNARY(name, ...) wf_elementwise_loop *name, *name##_grad;
+#define WF_UNARY_BY_OPS(name, ...) wf_elementwise_loop *name;
+#define WF_BINARY(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS]; /* or the first alone */
+#define WF_WHOLE_BINARY(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS];
 #define WF_COMPARE(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS];
+#define WF_TEST(name, ...) wf_elementwise_loop *name;
 #include "kernels/pointwise.def"
-#undef WF_UNARY
-#undef WF_UNARY_GRAD
-#undef WF_BINARY
-#undef WF_COMPARE
 };
 
 WF_ISA_TABLE(struct wf_pointwise, wf_pointwise_f32)

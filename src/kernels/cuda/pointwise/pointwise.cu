@@ -13,25 +13,27 @@ static_assert(WEFT_F32 == 0 && WEFT_F64 == 1 && WEFT_BF16 == 2 && WEFT_F16 == 3 
               "tables has the order of weft_dtype");
 
 static weft_status prepare_pointwise(struct wf_kernel_call *k,
-                                     wf_kernel_run *wf_cuda_pointwise::*kernel, bool compare)
+                                     wf_kernel_run *wf_cuda_pointwise::*kernel, bool truth)
 {
-    uint8_t dtype = k->in[0]->dtype, result = compare ? (uint8_t)WEFT_BOOL : dtype;
+    uint8_t dtype = k->in[0]->dtype, result = truth ? (uint8_t)WEFT_BOOL : dtype;
     wf_kernel_run *run = tables[dtype] ? tables[dtype]->*kernel : NULL;
 
     WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
             wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
-    if (!run || (dtype == WEFT_BOOL && !compare)) return wf_cuda_fail_no_kernel(k, dtype);
+    if (!run || (dtype == WEFT_BOOL && !truth)) return wf_cuda_fail_no_kernel(k, dtype);
     return wf_elementwise_prepare(k, run);
 }
 
-#define PREPARE(name, compare)                                                                     \
+#define PREPARE(name, truth)                                                                       \
     weft_status wf_cuda_##name(struct wf_kernel_call *k)                                           \
     {                                                                                              \
-        return prepare_pointwise(k, &wf_cuda_pointwise::name, compare);                            \
+        return prepare_pointwise(k, &wf_cuda_pointwise::name, truth);                              \
     }
-#define WF_UNARY(name, ...) PREPARE(name, false)
-#define WF_UNARY_GRAD(name, ...) PREPARE(name##_grad, false)
+#define WF_UNARY(name, ...) PREPARE(name, false) PREPARE(name##_grad, false)
+#define WF_UNARY_BY_OPS(name, ...) PREPARE(name, false)
 #define WF_BINARY(name, ...) PREPARE(name, false)
+#define WF_WHOLE_BINARY(name, ...) PREPARE(name, false)
 #define WF_COMPARE(name, ...) PREPARE(name, true)
+#define WF_TEST(name, ...) PREPARE(name, true)
 #include "kernels/pointwise.def"

@@ -8,47 +8,55 @@
 
 /** Run functions of one element type; NULL where the type has no such kernel. */
 struct wf_cuda_pointwise {
-#define WF_UNARY(name, ...) wf_kernel_run *name;
-#define WF_UNARY_GRAD(name, ...) wf_kernel_run *name##_grad;
+#define WF_UNARY(name, ...) wf_kernel_run *name, *name##_grad;
+#define WF_UNARY_BY_OPS(name, ...) wf_kernel_run *name;
 #define WF_BINARY(name, ...) wf_kernel_run *name;
+#define WF_WHOLE_BINARY(name, ...) wf_kernel_run *name;
 #define WF_COMPARE(name, ...) wf_kernel_run *name;
+#define WF_TEST(name, ...) wf_kernel_run *name;
 #include "kernels/pointwise.def"
-#undef WF_UNARY
-#undef WF_UNARY_GRAD
-#undef WF_BINARY
-#undef WF_COMPARE
 };
 
 extern const struct wf_cuda_pointwise wf_cuda_pointwise_f32, wf_cuda_pointwise_f64,
     wf_cuda_pointwise_bf16, wf_cuda_pointwise_f16, wf_cuda_pointwise_i32, wf_cuda_pointwise_i64,
     wf_cuda_pointwise_u8;
 
-/* s is the call's first scalar. */
-#define WF_UNARY(name, value)                                                                      \
-    template <class E> struct name##_of : makes<E, E> {                                            \
+/* s, t and u are the call's scalars. */
+template <class E> struct scalars_as {
+    typedef real<E> T;
+    T s, t, u;
+
+    explicit scalars_as(const struct wf_scalars *scalars)
+        : s(scalar_as<T>(scalars->s[0])), t(scalar_as<T>(scalars->s[1])),
+          u(scalar_as<T>(scalars->s[2]))
+    {
+    }
+};
+
+#define WF_OF_ONE(name, result, value)                                                             \
+    template <class E> struct name##_of : makes<result, E>, scalars_as<E> {                        \
         typedef real<E> T;                                                                         \
-        T s;                                                                                       \
                                                                                                    \
-        explicit name##_of(const struct wf_scalars *scalars) : s(scalar_as<T>(scalars->s[0])) {}   \
-        __device__ __forceinline__ E operator()(E e, absent, absent) const                         \
+        explicit name##_of(const struct wf_scalars *scalars) : scalars_as<E>(scalars) {}           \
+        __device__ __forceinline__ result operator()(E e, absent, absent) const                    \
         {                                                                                          \
-            const T x = to_real(e);                                                                \
+            const T x = to_real(e), s = this->s, t = this->t, u = this->u;                         \
                                                                                                    \
-            return from_real<E>(value);                                                            \
+            (void)x, (void)s, (void)t, (void)u;                                                    \
+            return from_real<result>(value);                                                       \
         }                                                                                          \
     };
-#define WF_UNARY_GRAD(name, value)                                                                 \
-    template <class E> struct name##_grad_of : makes<E, E, E> {                                    \
+#define WF_GRADIENT_OF_ONE(name, value)                                                            \
+    template <class E> struct name##_grad_of : makes<E, E, E>, scalars_as<E> {                     \
         typedef real<E> T;                                                                         \
-        T s;                                                                                       \
                                                                                                    \
-        explicit name##_grad_of(const struct wf_scalars *scalars) : s(scalar_as<T>(scalars->s[0])) \
-        {                                                                                          \
-        }                                                                                          \
+        explicit name##_grad_of(const struct wf_scalars *scalars) : scalars_as<E>(scalars) {}      \
         __device__ __forceinline__ E operator()(E gradient, E saved, absent) const                 \
         {                                                                                          \
             const T d = to_real(gradient), z = to_real(saved);                                     \
+            const T s = this->s, t = this->t, u = this->u;                                         \
                                                                                                    \
+            (void)d, (void)z, (void)s, (void)t, (void)u;                                           \
             return from_real<E>(value);                                                            \
         }                                                                                          \
     };
@@ -64,11 +72,15 @@ extern const struct wf_cuda_pointwise wf_cuda_pointwise_f32, wf_cuda_pointwise_f
             return from_real<result>(value);                                                       \
         }                                                                                          \
     };
-#define WF_BINARY(name, value) WF_OF_TWO(name, E, value)
+#define WF_UNARY(name, scalars, numbers, saved, sample, value, gradient)                           \
+    WF_OF_ONE(name, E, value) WF_GRADIENT_OF_ONE(name, gradient)
+#define WF_UNARY_BY_OPS(name, scalars, numbers, linear, saved, sample, value)                      \
+    WF_OF_ONE(name, E, value)
+#define WF_BINARY(name, numbers, linear, saved, sample_a, sample_b, value) WF_OF_TWO(name, E, value)
+#define WF_WHOLE_BINARY(name, sample_a, sample_b, value) WF_OF_TWO(name, E, value)
 #define WF_COMPARE(name, value) WF_OF_TWO(name, boolean, value)
+#define WF_TEST(name, value) WF_OF_ONE(name, boolean, value)
 #include "kernels/pointwise.def"
-#undef WF_UNARY
-#undef WF_UNARY_GRAD
+#undef WF_OF_ONE
+#undef WF_GRADIENT_OF_ONE
 #undef WF_OF_TWO
-#undef WF_BINARY
-#undef WF_COMPARE

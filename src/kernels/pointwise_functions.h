@@ -1,0 +1,26 @@
+/*
+ * pointwise_functions.h: functions of pointwise.def that are made of others, for every type and
+ * device. Macros, since they are evaluated in whatever the computing type T is; an argument may be
+ * evaluated several times.
+ */
+#pragma once
+
+/** The number nearest to v between two. */
+#define WF_BETWEEN(v, low, high) ((v) < (low) ? (low) : (v) > (high) ? (high) : (v))
+/** log(1 + e^v), without overflow. */
+#define WF_SOFTPLUS(v) (((v) < WF_C(0) ? WF_C(0) : (v)) + WF_LOG1P(WF_EXP(-WF_ABS(v))))
+/** 1 - tanh(v)^2 for v >= 0, without loss where tanh is near 1. */
+#define WF_SECH2(v)                                                                                \
+    (WF_C(4) * WF_EXP(WF_C(-2) * (v)) /                                                            \
+     ((WF_C(1) + WF_EXP(WF_C(-2) * (v))) * (WF_C(1) + WF_EXP(WF_C(-2) * (v)))))
+/** log(e^a + e^b); a == b first, since infinities have no difference. */
+#define WF_LOGADDEXP(a, b)                                                                         \
+    ((a) == (b) ? (a) + WF_C(0.693147180559945309417)                                              \
+                : ((a) < (b) ? (b) : (a)) + WF_LOG1P(WF_EXP(-WF_ABS((a) - (b)))))
+/** -1, 0 or 1. */
+#define WF_SIGN(v) WF_C(((v) > WF_C(0)) - ((v) < WF_C(0)))
+/** The remainder that has the divisor's sign, as in Python; `m` is the one that has the dividend's.
+ */
+#define WF_WITH_SIGN_OF(m, b)                                                                      \
+    ((m) != WF_C(0) && ((m) < WF_C(0)) != ((b) < WF_C(0)) ? (m) + (b) : (m))
+#define WF_REMAINDER(a, b) WF_WITH_SIGN_OF(WF_FMOD(a, b), b)
