@@ -85,7 +85,7 @@ WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *x, double s);
 /** s / x */
 WEFT_API weft_tensor *weft_rdiv_scalar(weft_tensor *x, double s);
 /** No less than `low` / no more than `high` / both, and where low > high it is high. grad: 0 where
- * x was beyond */
+ * x was not strictly within, as in torch */
 WEFT_API weft_tensor *weft_clamp_min(weft_tensor *x, double low);
 WEFT_API weft_tensor *weft_clamp_max(weft_tensor *x, double high);
 WEFT_API weft_tensor *weft_clamp(weft_tensor *x, double low, double high);
