@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/observers.h"
 #include "base/sys.h"
+#include "dtensor/dispatch/captured_call.h"
 #include "dtensor/dispatch/in_place.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "dtensor/dispatch/slow_path.h"
@@ -151,7 +152,10 @@ static weft_tensor *run_kernel_on_device(const struct wf_op_plan *plan, weft_ten
         out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
         to[j] = block->data;
     }
-    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    if (wf_capture_of_thread)
+        wf_run_kernel_in_capture(plan, to, from, args);
+    else
+        plan->kernel.run(&plan->kernel, to, from, &args->scalars);
     return out[0];
 }
 

@@ -117,27 +117,40 @@ static void end_capture(capture *c)
     open_captures.erase(std::find(open_captures.begin(), open_captures.end(), c));
 }
 
+/* The nodes of a graph, and what each of them does. */
+struct graph_run {
+    std::vector<std::shared_ptr<graph_node>> nodes;
+    std::vector<operation> works;
+};
+
 /* Run all nodes; `which` chooses among those whose turn it is. */
-static void run_nodes(const std::vector<std::shared_ptr<graph_node>> &nodes)
+static void run_nodes(const graph_run &run)
 {
     std::set<const graph_node *> done;
-    std::vector<graph_node *> ready;
+    std::vector<size_t> ready;
 
-    while (done.size() < nodes.size()) {
+    while (done.size() < run.nodes.size()) {
         size_t which = 0;
 
         ready.clear();
-        for (auto &node : nodes) {
-            bool waits = done.count(node.get()) > 0;
+        for (size_t i = 0; i < run.nodes.size(); i++) {
+            bool waits = done.count(run.nodes[i].get()) > 0;
 
-            for (auto before : node->after) waits |= done.count(before) == 0;
-            if (!waits) ready.push_back(node.get());
+            for (auto before : run.nodes[i]->after) waits |= done.count(before) == 0;
+            if (!waits) ready.push_back(i);
         }
         if (stream_policy() == lazy) which = ready.size() - 1;
         if (stream_policy() == random_steps) which = chance(static_cast<unsigned>(ready.size()));
-        if (ready[which]->work.run) ready[which]->work.run();
-        done.insert(ready[which]);
+        if (run.works[ready[which]].run) run.works[ready[which]].run();
+        done.insert(run.nodes[ready[which]].get());
     }
+}
+
+static cudaStreamCaptureStatus capture_status(const CUstream_st *stream)
+{
+    if (!stream->capture) return cudaStreamCaptureStatusNone;
+    return stream->capture->invalid ? cudaStreamCaptureStatusInvalidated
+                                    : cudaStreamCaptureStatusActive;
 }
 
 static bool known(const CUgraph_st *graph)
@@ -199,9 +212,28 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
         cudaError_t error = check_stream(stream, "cudaStreamIsCapturing");
 
         if (error != cudaSuccess) return error;
-        *status = !stream->capture           ? cudaStreamCaptureStatusNone
-                  : stream->capture->invalid ? cudaStreamCaptureStatusInvalidated
-                                             : cudaStreamCaptureStatusActive;
+        *status = capture_status(stream);
+        return cudaSuccess;
+    });
+}
+
+/* What a stream that is captured has given so far: the nodes that its next one comes after. */
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status,
+                                     unsigned long long *, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **dependencies,
+                                     const cudaGraphEdgeData **edges, size_t *count)
+{
+    return api_call("cudaStreamGetCaptureInfo", [&](locked &) {
+        cudaError_t error = check_stream(stream, "cudaStreamGetCaptureInfo");
+
+        if (error != cudaSuccess) return error;
+        *status = capture_status(stream);
+        if (*status != cudaStreamCaptureStatusActive) return cudaSuccess;
+        if (graph) *graph = stream->capture->graph;
+        if (dependencies)
+            *dependencies = reinterpret_cast<cudaGraphNode_t *>(stream->captured_last.data());
+        if (edges) *edges = nullptr;
+        if (count) *count = stream->captured_last.size();
         return cudaSuccess;
     });
 }
@@ -221,7 +253,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
 {
     return api_call(__func__, [&](locked &) {
         if (!executable || !known(graph) || flags) return cudaErrorInvalidValue;
-        *executable = new CUgraphExec_st{graph->nodes, false};
+        *executable = new CUgraphExec_st{graph, graph->nodes, {}, current_device, false};
+        for (auto &node : graph->nodes) (*executable)->works.push_back(node->work);
         executables.push_back(*executable);
         return cudaSuccess;
     });
@@ -237,11 +270,38 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 {
     return api_call("cudaGraphLaunch", [&](locked &lock) {
         cudaError_t error = check_stream(stream, "cudaGraphLaunch");
-        auto run = [=] { run_nodes(executable->nodes); };
 
         if (error == cudaSuccess && !known(executable)) error = cudaErrorInvalidValue;
+        if (error == cudaSuccess && stream->capture) refuse("a graph is launched in a capture");
         if (error != cudaSuccess) return error;
-        return enqueue(stream, {"cudaGraphLaunch", run}, lock);
+        /* As it is now: what is set later is for later launches. */
+        auto now = std::make_shared<graph_run>(graph_run{executable->nodes, executable->works});
+        return enqueue(stream, {"cudaGraphLaunch", [=] { run_nodes(*now); }}, lock);
+    });
+}
+
+/* The node is one of the graph that the executable was made of, which is still there; it is a
+ * kernel and stays one, on the same device. */
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
+                                             const cudaKernelNodeParams *kernel)
+{
+    return api_call(__func__, [&](locked &) {
+        operation made("a kernel", nullptr);
+        size_t i = 0;
+        cudaError_t error;
+
+        if (!known(executable) || !known(executable->graph) || !kernel)
+            return cudaErrorInvalidValue;
+        while (i < executable->nodes.size() &&
+               executable->nodes[i].get() != reinterpret_cast<graph_node *>(node))
+            i++;
+        if (i == executable->nodes.size() || !executable->works[i].is_kernel || kernel->extra)
+            return cudaErrorInvalidValue;
+        if (current_device != executable->device) return cudaErrorInvalidValue;
+        error = make_launch(kernel->func, kernel->gridDim, kernel->blockDim, kernel->kernelParams,
+                            kernel->sharedMemBytes, made);
+        if (error == cudaSuccess) executable->works[i] = std::move(made);
+        return error;
     });
 }
 

@@ -21,6 +21,7 @@ struct operation {
     uint64_t version;      /* of the event */
     char *given = nullptr; /* stream_order.h */
     std::shared_ptr<stream_part> with;
+    bool is_kernel = false;
 
     operation(const char *of, std::function<void()> what, CUevent_st *after = nullptr,
               CUevent_st *event = nullptr, uint64_t which = 0)
