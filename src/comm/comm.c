@@ -165,12 +165,11 @@ void wf_comm_run_unobserved(struct wf_coll *coll)
     wait_until_complete(coll);
 }
 
+/* One that the device itself carries out is captured. */
 static void leave_capture(const struct wf_coll *coll)
 {
-    if (coll->comm->size == 1) return;
-    wf_capture_leave(coll->backend->order ? "%s: collectives by %s are not captured"
-                                          : "%s: the collective goes through host memory (%s)",
-                     wf_coll_name(coll->kind), coll->backend->name);
+    if (coll->comm->size == 1 || coll->backend->order) return;
+    wf_capture_leave("%s: the collective goes through host memory", wf_coll_name(coll->kind));
 }
 
 void wf_comm_start(struct wf_coll *coll)

@@ -29,11 +29,14 @@ struct wf_graph {
 
 struct wf_capture {
     struct wf_graph *graph;
+    unsigned number;
     char why[WHY_BYTES]; /* the graph has no use; empty: it has */
 };
 
 _Thread_local struct wf_capture *wf_capture_of_thread;
 static _Thread_local struct wf_capture begun; /* until wf_capture_end, also when it was left */
+
+unsigned wf_capture_number(void) { return wf_capture_of_thread ? begun.number : 0; }
 
 const char *wf_capture_begin(void)
 {
@@ -41,6 +44,7 @@ const char *wf_capture_begin(void)
     if (!wf_device_driver) return "this rank has no GPU";
     if (!wf_device_driver->graphs) return "the device has no graphs";
     begun.why[0] = 0;
+    begun.number++;
     begun.graph = WF_NEW(struct wf_graph);
     begun.graph->reserve = wf_reserve_open();
     wf_device_driver->graphs->begin();
@@ -65,6 +69,20 @@ void wf_capture_add_call(struct wf_changing_call call)
     graph->calls[graph->n_calls++] = (struct call){call, part};
 }
 
+static void call_around_launch(struct wf_graph *graph, bool after)
+{
+    for (int i = 0; i < graph->n_calls; i++)
+        if (graph->calls[i].is.around_launch)
+            graph->calls[i].is.around_launch(graph->calls[i].is.self, after);
+}
+
+static void launch(struct wf_graph *graph)
+{
+    call_around_launch(graph, false);
+    wf_device_driver->graphs->launch(graph->of_device);
+    call_around_launch(graph, true);
+}
+
 static void run_captured(void)
 {
     wf_capture_of_thread = NULL;
@@ -72,7 +90,7 @@ static void run_captured(void)
         snprintf(begun.why, sizeof begun.why,
                  "it releases a tensor on the GPU that was made before it");
     begun.graph->of_device = wf_device_driver->graphs->end();
-    wf_device_driver->graphs->launch(begun.graph->of_device);
+    launch(begun.graph);
 }
 
 #define KEEP_FIRST_REASON(format)                                                                  \
@@ -137,7 +155,7 @@ bool wf_graph_launch(struct wf_graph *graph)
         return false;
     }
     wf_reserve_record_writes(graph->reserve);
-    wf_device_driver->graphs->launch(graph->of_device);
+    launch(graph);
     return true;
 }
 

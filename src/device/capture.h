@@ -31,9 +31,14 @@ struct wf_changing_call {
     /** Give the kernels, with the numbers of the step that advance came to: as many kernels in
      * every step. NULL: there are none. */
     void (*give)(void *self);
+    /** Called before and after the launch, that of the capture too; NULL: nothing. */
+    void (*around_launch)(void *self, bool after);
     void (*release)(void *self);
     void *self;
 };
+
+/** Number of this thread's capture, from 1 on; 0: none is under way. */
+unsigned wf_capture_number(void);
 
 /** gives: NULL; or why there is no capture */
 const char *wf_capture_begin(void);

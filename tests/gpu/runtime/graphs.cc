@@ -123,13 +123,13 @@ struct graph_run {
     std::vector<operation> works;
 };
 
-/* Run all nodes; `which` chooses among those whose turn it is. */
-static void run_nodes(const graph_run &run)
+/* An order in which the nodes may run; `which` chooses among those whose turn it is. */
+static std::vector<size_t> order_of_nodes(const graph_run &run)
 {
     std::set<const graph_node *> done;
-    std::vector<size_t> ready;
+    std::vector<size_t> ready, order;
 
-    while (done.size() < run.nodes.size()) {
+    while (order.size() < run.nodes.size()) {
         size_t which = 0;
 
         ready.clear();
@@ -141,9 +141,34 @@ static void run_nodes(const graph_run &run)
         }
         if (stream_policy() == lazy) which = ready.size() - 1;
         if (stream_policy() == random_steps) which = chance(static_cast<unsigned>(ready.size()));
-        if (run.works[ready[which]].run) run.works[ready[which]].run();
+        order.push_back(ready[which]);
         done.insert(run.nodes[ready[which]].get());
     }
+    return order;
+}
+
+static void run_nodes(const graph_run &run)
+{
+    for (size_t i : order_of_nodes(run))
+        if (run.works[i].run) run.works[i].run();
+}
+
+/* What other streams have a part in is given to the stream, node by node. */
+static cudaError_t give_nodes(const graph_run &run, CUstream_st *stream, locked &lock)
+{
+    for (size_t i : order_of_nodes(run)) {
+        if (run.works[i].give)
+            run.works[i].give(stream, lock);
+        else
+            (void)enqueue(stream, run.works[i], lock);
+    }
+    return cudaSuccess;
+}
+
+static bool has_parts(const graph_run &run)
+{
+    return std::any_of(run.works.begin(), run.works.end(),
+                       [](const operation &work) { return static_cast<bool>(work.give); });
 }
 
 static cudaStreamCaptureStatus capture_status(const CUstream_st *stream)
@@ -276,6 +301,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
         if (error != cudaSuccess) return error;
         /* As it is now: what is set later is for later launches. */
         auto now = std::make_shared<graph_run>(graph_run{executable->nodes, executable->works});
+        if (has_parts(*now)) return give_nodes(*now, stream, lock);
         return enqueue(stream, {"cudaGraphLaunch", [=] { run_nodes(*now); }}, lock);
     });
 }
