@@ -43,8 +43,8 @@ unsigned wf_capture_number(void);
 /** gives: NULL; or why there is no capture */
 const char *wf_capture_begin(void);
 
-/** The call, now and in each launch: `give` is called here, `advance` not. The calls of a launch
- * come in this order. */
+/** Within a capture: the call, now and in each launch: `give` is called here, `advance` not. The
+ * calls of a launch come in this order. */
 void wf_capture_add_call(struct wf_changing_call call);
 
 /** The step does what no graph has: run what was captured, and capture no longer. / The step cannot
