@@ -85,14 +85,23 @@ static weft_tensor *a_parameter(const struct training *t)
     return weft_module_parameter(t->gpt, "norm_f.weight");
 }
 
-/* Others take and fill memory of all sizes: none of the graph's. */
-static void take_memory(void)
-{
-    weft_scope *scope = weft_scope_open();
+enum { OTHERS = 96, LARGE = 1 << 30 };
 
-    for (int64_t n = 1; n < 1 << 16; n *= 2)
-        for (int i = 0; i < 4; i++) (void)weft_full(WEFT_F32, &n, 1, 1e30);
-    weft_scope_close(scope);
+/* Others take and fill memory of all sizes: none of the graph's. */
+static void take_memory(weft_tensor *others[OTHERS])
+{
+    int64_t n = 16;
+
+    for (int i = 0; i < OTHERS; i++, n += i % 3 ? 0 : n / 4)
+        others[i] = weft_full(WEFT_F32, &n, 1, LARGE);
+}
+
+static bool is_untouched(weft_tensor *others[OTHERS])
+{
+    bool all = true;
+
+    for (int i = 0; i < OTHERS; i++) all &= wt_is_all(others[i], LARGE);
+    return all;
 }
 
 typedef weft_optim *new_optim(weft_module *module);
@@ -112,11 +121,13 @@ static double take_step(struct training *t, int step)
         .kind = WEFT_SCHEDULE_COSINE, .lr = 0.01, .min_lr = 1e-4, .warmup = 2, .total = STEPS};
     weft_scope *scope = weft_scope_open();
     weft_tensor *in[] = {tokens(7 + step, 3), tokens(5, step)};
+    weft_tensor *others[OTHERS];
     double loss;
 
-    take_memory();
+    take_memory(others);
     weft_optim_set_lr(t->optim, weft_schedule_lr(&schedule, step));
     loss = weft_item(t->graph ? weft_step_graph_run(t->graph, in, 2) : train_step(in, 2, t));
+    if (step == STEPS - 2) WT_ALL(is_untouched(others));
     weft_scope_close(scope);
     return loss;
 }
@@ -392,10 +403,10 @@ static double run(struct kept *k, weft_step_function *function, weft_step_graph 
     weft_manual_seed(11);
     for (int i = 0; i < RUNS; i++) {
         weft_scope *scope = weft_scope_open();
-        weft_tensor *in = input(NUMBERS, i), *result;
+        weft_tensor *in = input(NUMBERS, i), *others[OTHERS], *result;
 
         result = graph ? weft_step_graph_run(graph, &in, 1) : function(&in, 1, k);
-        take_memory();
+        take_memory(others);
         if (result) last = weft_item(result);
         weft_scope_close(scope);
     }
