@@ -6,6 +6,9 @@
  *
  * So a collective that never ends is noticed by whoever waits for the device later, on the host
  * (wf_device_event_wait): meanwhile the oldest that has not ended is looked after here.
+ *
+ * In a captured step collectives are captured. Each launch of it is then looked after as one of
+ * them: the first of each communicator.
  */
 #include "comm/in_stream.h"
 
@@ -15,6 +18,7 @@
 #include "base/mem.h"
 #include "base/settings/knob.h"
 #include "base/sys.h"
+#include "device/capture.h"
 #include "device/device.h"
 #include "device/timeline.h"
 
@@ -29,6 +33,7 @@ struct wf_in_stream {
     struct wf_device_comm *comm;
     struct wf_device_event *ready, *done; /* what it comes after; its end */
     bool ended, waited_for;
+    unsigned capture;    /* which it is part of; 0: none */
     double since;        /* when it was first seen to be the next that ends; 0: not yet */
     struct wf_coll what; /* for messages; its arrays of counts may be gone */
 };
@@ -149,25 +154,72 @@ static void issue(const struct wf_in_stream *entry, const struct wf_coll *coll)
     }
 }
 
-/* The end of some is looked for now and then, for what they hold. */
-static void in_stream_start(struct wf_coll *coll)
+static struct wf_in_stream *new_entry(const struct wf_coll *coll)
 {
     struct wf_in_stream *entry = WF_NEW(struct wf_in_stream);
     int span;
 
-    if (++given.count % LOOK_EVERY == 0) forget_ended();
     entry->comm = coll->comm->device;
     entry->ready = wf_device_event_new();
     entry->done = wf_device_event_new();
     entry->what = *coll;
     entry->what.bytes = wf_coll_payload_bytes(coll);
+    return entry;
+}
+
+/* ---- launches of a graph ---- */
+
+struct launches {
+    struct wf_coll first;
+    size_t bytes;
+    struct wf_in_stream *now; /* between before and after */
+};
+
+static void look_after_launch(void *self, bool after)
+{
+    struct launches *launches = self;
+
+    if (!after) {
+        launches->now = new_entry(&launches->first);
+        launches->now->what.bytes = launches->bytes;
+        launches->now->waited_for = true;
+        wf_device_driver->event_record(launches->now->ready, WF_STREAM_COMPUTE);
+        return;
+    }
+    wf_device_driver->event_record(launches->now->done, WF_STREAM_COMM);
+    append_unfinished(launches->now);
+    forget_ended();
+}
+
+static void look_after_graph(const struct wf_coll *coll)
+{
+    struct launches *launches = WF_NEW(struct launches);
+
+    launches->first = *coll;
+    launches->bytes = wf_coll_payload_bytes(coll);
+    coll->comm->device->capture = wf_capture_number();
+    wf_capture_add_call((struct wf_changing_call){
+        .around_launch = look_after_launch, .release = wf_free, .self = launches});
+}
+
+/* The end of some is looked for now and then, for what they hold. */
+static void in_stream_start(struct wf_coll *coll)
+{
+    struct wf_in_stream *entry = new_entry(coll);
+
+    entry->capture = wf_capture_number();
+    if (entry->capture && entry->comm->capture != entry->capture) look_after_graph(coll);
+    if (!entry->capture && ++given.count % LOOK_EVERY == 0) forget_ended();
     wf_device_driver->event_record(entry->ready, WF_STREAM_COMPUTE);
     wf_device_driver->stream_wait(WF_STREAM_COMM, entry->ready);
     span = wf_span_open(WF_STREAM_COMM, wf_coll_name(coll->rooted ? WEFT_COLL_REDUCE : coll->kind));
     issue(entry, coll);
     wf_span_close(span);
     wf_device_driver->event_record(entry->done, WF_STREAM_COMM);
-    append_unfinished(entry);
+    if (entry->capture)
+        entry->ended = true; /* of its events nothing can be asked */
+    else
+        append_unfinished(entry);
     coll->state = entry;
 }
 
@@ -184,6 +236,7 @@ static bool in_stream_step(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
+    if (entry->capture && entry->capture == wf_capture_number()) return false;
     if (!entry->ended && !wf_device_driver->event_done(entry->done)) return false;
     mark_waited_for(coll);
     return true;
@@ -193,7 +246,9 @@ static void in_stream_order_compute_stream(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
-    if (!entry->ended) wf_device_driver->stream_wait(WF_STREAM_COMPUTE, entry->done);
+    /* Behind its capture, both streams come after the launch. */
+    if (entry->capture ? entry->capture == wf_capture_number() : !entry->ended)
+        wf_device_driver->stream_wait(WF_STREAM_COMPUTE, entry->done);
     mark_waited_for(coll);
 }
 

@@ -8,7 +8,8 @@
 struct wf_device_comm {
     const struct wf_backend *backend; /* NULL: not chosen yet */
     const struct wf_device_collectives *library;
-    void *state; /* the library's; NULL: not open */
+    void *state;      /* the library's; NULL: not open */
+    unsigned capture; /* in which it was used last */
 };
 
 extern const struct wf_backend wf_backend_in_stream;

@@ -20,6 +20,7 @@
 struct wf_device_collectives; /* comm/device_collectives.h */
 struct wf_device_kernels;     /* kernels/device_kernels.h */
 struct wf_device_event;       /* the driver's: a point in a stream */
+struct wf_device_graph;       /* the driver's: work that was captured */
 struct wf_library_calls;      /* device/library_calls.h */
 struct wf_strided_copy;       /* base/elements/strided_copy.h */
 
@@ -31,6 +32,31 @@ enum wf_stream {
 
 struct wf_device_memory {
     int64_t free, total; /* bytes of the device, whoever holds them */
+};
+
+/**
+ * Work that is given once and launched any number of times. What both streams are given between
+ * begin and end is captured in the order that streams and events make of it, and not run. Meanwhile
+ * nothing of it may be waited for on the host, nor may what was given before be waited for in a
+ * stream; events that were recorded meanwhile are recorded anew before they are used after it.
+ * Memory that it uses, of the host too, stays as long as the graph.
+ *
+ * What is between part_begin and part_end are kernels of the compute stream whose arguments change
+ * from launch to launch; the parts of a capture are numbered from 0 on.
+ */
+struct wf_device_graphs {
+    void (*begin)(void);
+    struct wf_device_graph *(*end)(void);
+    void (*part_begin)(void);
+    void (*part_end)(void);
+    /** After all that both streams were given before, before all that they are given later. */
+    void (*launch)(struct wf_device_graph *graph);
+    /** What the compute stream is given between these is not run: it takes the place of the part's
+     * kernels in later launches, one by one. false: there are more of them, or fewer. */
+    void (*update_begin)(struct wf_device_graph *graph, int part);
+    bool (*update_end)(void);
+    /** Launches that have not run yet still do. */
+    void (*free)(struct wf_device_graph *graph);
 };
 
 struct wf_device_driver {
@@ -90,6 +116,8 @@ struct wf_device_driver {
     double (*event_seconds)(struct wf_device_event *from, struct wf_device_event *to);
     /** Wait for both streams. */
     void (*synchronize)(void);
+
+    const struct wf_device_graphs *graphs; /* NULL: it has none */
 };
 
 /* Grows whenever a struct that both sides of a shared object see changes. */

@@ -40,10 +40,11 @@ struct pool *wf_pool_or_new(void) { return my_pool(); }
 static struct wf_block *take_cached_or_new_block(struct pool *pool, unsigned size_class,
                                                  enum wf_block_list list)
 {
-    struct wf_block *block = pool->idle[list][size_class];
+    struct wf_reserve *reserve = reserve_of_list(pool, list);
+    struct wf_block **idle = reserve ? reserve->idle : pool->idle[list], *block = idle[size_class];
 
     if (!block) return wf_pool_carve_block(pool, size_class, list);
-    pool->idle[list][size_class] = block->next;
+    idle[size_class] = block->next;
     pool->counts[wf_device_of_list(list)].cached -= block->capacity;
     return block;
 }
@@ -165,7 +166,8 @@ static void recycle_simulated(struct pool *pool, struct wf_block *block)
 
 void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
 {
-    struct wf_block **list = &pool->idle[block->list][block->size_class];
+    struct wf_block **list =
+        &idle_blocks_of_region(pool, header_of_block(block)->region)[block->size_class];
 
     block->special_cases = 0;
     if (block->list != WF_LIST_DEVICE) FORBID(block->data, (size_t)block->capacity);
@@ -242,9 +244,7 @@ static struct wf_block *new_block_of_list(size_t bytes, enum wf_category categor
 
     if (--pool->until_failure == 0) return fail_out_of_memory(pool, device, bytes, category);
     wf_pool_recycle_held(pool, INT64_MAX);
-    block = pool->idle[list][size_class]
-                ? take_cached_or_new_block(pool, size_class, list)
-                : new_block_trimming_if_full(pool, bytes, size_class, list);
+    block = new_block_trimming_if_full(pool, bytes, size_class, list);
     if (!block) return fail_out_of_memory(pool, device, bytes, category);
     if (list != WF_LIST_DEVICE) ALLOW(block->data, bytes);
     block->special_cases = (uint8_t)special_cases;

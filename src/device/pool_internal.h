@@ -70,6 +70,17 @@ struct pool {
     struct held_block *held; /* a queue, in the order of release: `n_held` from `first_held` on */
     int n_held, first_held, held_room;
     int64_t held_bytes;
+    struct wf_reserve
+        *reserve; /* from which blocks of the device are taken; NULL: the lists above */
+};
+
+/* The device's memory that a captured step uses (pool_reserve.c). Its blocks come from regions of
+ * its own, and go back to them. */
+struct wf_reserve {
+    struct wf_block *idle[CLASSES];
+    struct wf_region *slab;
+    struct reserved_block *outside; /* that were there before */
+    int n_outside;
 };
 
 extern _Thread_local struct pool *wf_pool_of_thread;
@@ -85,6 +96,19 @@ static inline weft_device wf_device_of_list(enum wf_block_list list)
 static inline struct header *header_of_block(struct wf_block *block)
 {
     return (struct header *)(void *)block;
+}
+
+/** Where idle blocks of a region lie. */
+static inline struct wf_block **idle_blocks_of_region(struct pool *pool,
+                                                      const struct wf_region *region)
+{
+    return region->reserve ? region->reserve->idle : pool->idle[region->list];
+}
+
+/** The reserve that blocks of this list come from now; NULL: none. */
+static inline struct wf_reserve *reserve_of_list(const struct pool *pool, enum wf_block_list list)
+{
+    return list == WF_LIST_DEVICE ? pool->reserve : NULL;
 }
 
 /* ---- pool_regions.c ---- */

@@ -92,6 +92,7 @@ static struct wf_region *map_region(struct pool *pool, size_t bytes, enum wf_blo
         region = wf_region_map(bytes, list, NULL);
     }
     if (!region) return NULL;
+    region->reserve = reserve_of_list(pool, list);
     region->next = pool->regions;
     pool->regions = region;
     return region;
@@ -101,7 +102,8 @@ struct wf_block *wf_pool_carve_block(struct pool *pool, unsigned size_class,
                                      enum wf_block_list list)
 {
     size_t capacity = wf_size_class_capacity(size_class);
-    struct wf_region *region;
+    struct wf_reserve *reserve = reserve_of_list(pool, list);
+    struct wf_region **slab = reserve ? &reserve->slab : &pool->slab[list], *region;
     void *data;
 
     if (capacity > slab_bytes[list] / 8) {
@@ -110,12 +112,12 @@ struct wf_block *wf_pool_carve_block(struct pool *pool, unsigned size_class,
                    ? new_block_header(pool, region, wf_region_carve(region, capacity), size_class)
                    : NULL;
     }
-    region = pool->slab[list];
+    region = *slab;
     data = region ? wf_region_carve(region, capacity) : NULL;
     if (!data) {
         region = map_region(pool, slab_bytes[list], list);
         if (!region) return NULL;
-        pool->slab[list] = region;
+        *slab = region;
         data = wf_region_carve(region, capacity);
     }
     return new_block_header(pool, region, data, size_class);

@@ -38,12 +38,25 @@ static void grow_held_queue(struct pool *pool)
     pool->held_room = 2 * pool->held_room + 16;
 }
 
+/* No event of a capture can be asked for: what is captured later in the compute stream waits. */
+static void order_compute_after_last_use(unsigned in_streams)
+{
+    struct wf_device_event *event = record_event_after_last_use(in_streams);
+
+    wf_device_driver->stream_wait(WF_STREAM_COMPUTE, event);
+    wf_device_event_free(event);
+}
+
 bool wf_pool_hold_block(struct pool *pool, struct wf_block *block)
 {
     unsigned in_streams = block->special_cases & IN_STREAMS;
 
     if (block->list == WF_LIST_DEVICE) in_streams &= ~(unsigned)WF_BLOCK_IN_COMPUTE;
     if (!in_streams || !wf_device_driver) return false;
+    if (pool->reserve && block->list == WF_LIST_DEVICE) {
+        order_compute_after_last_use(in_streams);
+        return false;
+    }
     if (pool->n_held == pool->held_room) grow_held_queue(pool);
     pool->held[(pool->first_held + pool->n_held++) % pool->held_room] =
         (struct held_block){block, record_event_after_last_use(in_streams)};

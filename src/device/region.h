@@ -15,7 +15,8 @@ struct wf_region {
     enum wf_block_list list;
     bool from_source; /* the shared one */
     bool pinned;
-    bool orphan; /* its source was removed: the memory is not ours to give back */
+    bool orphan;                /* its source was removed: the memory is not ours to give back */
+    struct wf_reserve *reserve; /* the graph whose memory it is; NULL: none */
     struct wf_region *next;
 };
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/observers.h"
 #include "base/sys.h"
+#include "device/capture.h"
 #include "device/device.h"
 #include "device/pool.h"
 
@@ -24,6 +25,8 @@ static struct wf_block *new_piece(size_t bytes)
 
 void wf_device_upload_staged(void *to, const void *host, size_t bytes)
 {
+    if (wf_capture_of_thread)
+        wf_capture_leave("%zu bytes of the host are copied to the GPU", bytes);
     for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
         size_t n = piece_bytes(bytes - at);
         struct wf_block *piece = new_piece(n);
@@ -79,6 +82,7 @@ void wf_device_download_staged(void *host, const void *from, size_t bytes, const
     bool watched = wf_observed_events & WF_EVENT_SYNCHRONIZATION;
     double began = watched ? wf_monotonic_seconds() : 0;
 
+    if (wf_capture_of_thread) wf_capture_leave("the host reads from the GPU (%s)", who);
     synchronizations++;
     download_pieces(host, from, bytes);
     if (!watched) return;

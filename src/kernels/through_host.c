@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/capture.h"
 #include "device/device.h"
 #include "device/pool.h"
 #include "kernels/device_kernels.h"
@@ -58,6 +59,8 @@ static void run_through_host(const struct wf_kernel_call *k, void *const *out,
     const void *host_in[WF_MAX_IN] = {0};
     void *host_out[WF_MAX_OUT] = {0};
 
+    if (wf_capture_of_thread)
+        wf_capture_leave("%s has no kernel for this GPU and runs on the CPU", k->op);
     for (int i = 0; i < k->n_in; i++)
         if (in[i]) host_in[i] = (from[i] = copy_to_host(k, in[i], p->in[i], true))->data;
     for (int j = 0; j < k->n_out; j++)

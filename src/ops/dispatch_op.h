@@ -23,6 +23,7 @@ struct wf_op_args {
     int attr_words;    /* of eight bytes: how much of them is given */
     const void *attrs; /* the struct that the op's row names (kernels/op_attrs.def) */
     struct wf_scalars scalars;
+    bool draws; /* scalars v[0] and v[1] are a generator's seed and the number of a draw */
     struct wf_layout *want; /* the layout the result should have if that costs nothing more; for ops
                                without inputs, the layout it has */
     weft_tensor *into;      /* write the result here instead of making a tensor */

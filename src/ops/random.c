@@ -50,6 +50,7 @@ static bool is_outside_mesh(const struct wf_layout *layout)
 
 static void set_seed_and_draw(struct wf_op_args *args, const weft_generator *g)
 {
+    args->draws = true;
     args->scalars.v[0] = (int64_t)g->seed;
     args->scalars.v[1] = (int64_t)g->draw;
 }
@@ -338,7 +339,8 @@ weft_tensor *weft_multinomial(weft_tensor *p, int64_t n, bool replacement, weft_
 
 void wf_vjp_dropout(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    struct wf_op_args args = {.scalars.s = {n->s[0]}, .scalars.v = {n->v[0], n->v[1]}};
+    struct wf_op_args args = {
+        .scalars.s = {n->s[0]}, .scalars.v = {n->v[0], n->v[1]}, .draws = true};
 
     in[0] = wf_dispatch_op_one_output(WF_OP_dropout, &g, 1, &args);
 }

@@ -15,6 +15,7 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "device/capture.h"
 #include "kernels/device_kernels.h"
 #include "nn/module.h"
 
@@ -337,6 +338,8 @@ static struct wf_optimizer_step_arrays arrays_of_slot(const weft_optim *optim,
     return a;
 }
 
+const struct wf_optimizer_step wf_optim_neutral_step = {.sign = 1, .keep = 1};
+
 /* Adds the step of a parameter to the items, where it has elements; kinds that have a function for
  * it update the parameter at once. */
 static weft_status prepare_slot_step(weft_optim *optim, struct wf_optim_slot *slot,
@@ -352,7 +355,7 @@ static weft_status prepare_slot_step(weft_optim *optim, struct wf_optim_slot *sl
     if (kind->update) return kind->update(slot, &arrays, lr);
     if (optim->meta || arrays.count == 0) return WEFT_OK;
     *item = (struct wf_optimizer_item){
-        .loop = kind->loop, .arrays = arrays, .step = {.sign = 1, .keep = 1}};
+        .loop = kind->loop, .arrays = arrays, .step = wf_optim_neutral_step};
     kind->prepare(&item->step, slot, lr);
     ++*n_items;
     return WEFT_OK;
@@ -366,7 +369,10 @@ weft_status wf_optim_update_slot(weft_optim *optim, struct wf_optim_slot *slot)
     WF_TRY(wf_optim_check_state(optim, slot));
     WF_TRY(check_slot_gradient(optim, slot));
     WF_TRY(prepare_slot_step(optim, slot, &item, &n));
-    if (n) wf_optimizer_kernels_on(optim->device)->step(&item, n);
+    if (wf_capture_of_thread)
+        wf_optim_capture_update(optim, &slot, 1, &item, n, 0);
+    else if (n)
+        wf_optimizer_kernels_on(optim->device)->step(&item, n);
     return WEFT_OK;
 }
 
@@ -378,7 +384,10 @@ static weft_status update_parameters(weft_optim *optim)
     for (int i = 0; i < optim->n_slots; i++)
         if (optim->slots[i].grad)
             WF_TRY(prepare_slot_step(optim, &optim->slots[i], optim->items, &n));
-    if (n) wf_optimizer_kernels_on(optim->device)->step(optim->items, n);
+    if (wf_capture_of_thread)
+        wf_optim_capture_step(optim, n);
+    else if (n)
+        wf_optimizer_kernels_on(optim->device)->step(optim->items, n);
     return WEFT_OK;
 }
 
@@ -414,6 +423,7 @@ void weft_optim_zero_grad(weft_optim *optim)
 
 void weft_optim_set_lr(weft_optim *optim, double lr)
 {
+    wf_capture_forbid("it sets a learning rate: that belongs before the step");
     if (optim) optim->lr = lr;
 }
 

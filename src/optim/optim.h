@@ -143,6 +143,16 @@ weft_status wf_optim_check_state(const weft_optim *optim, const struct wf_optim_
 /** Check slot->grad, and update the slot's parameter by it. */
 weft_status wf_optim_update_slot(weft_optim *optim, struct wf_optim_slot *slot);
 
+/** What `prepare` of a kind finds. */
+extern const struct wf_optimizer_step wf_optim_neutral_step;
+
+/** In a step that is being captured: the kernels of these items, whose slots are those with
+ * elements among `slots`, now and with other constants in each launch. `steps` are counted. / Of
+ * all slots with a gradient, as one step. */
+void wf_optim_capture_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
+                             const struct wf_optimizer_item *items, int n_items, int steps);
+void wf_optim_capture_step(weft_optim *optim, int n_items);
+
 /** Backward no longer updates the parameters. */
 void wf_optim_stop_in_backward(weft_optim *optim);
 

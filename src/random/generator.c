@@ -25,6 +25,7 @@ static _Thread_local struct {
     struct fork *fork;   /* innermost */
     weft_generator *all; /* but `own`; the youngest first */
     int local;
+    unsigned made;
 } state;
 
 static const uint64_t draws_end = (uint64_t)1 << 63;
@@ -39,6 +40,7 @@ weft_generator *weft_generator_new(uint64_t seed)
     g->refs = 1;
     g->next = state.all;
     state.all = g;
+    state.made++;
     return g;
 }
 
@@ -60,7 +62,7 @@ void weft_generator_release(weft_generator *g)
 {
     weft_generator **at = &state.all;
 
-    if (!g || --g->refs > 0) return;
+    if (!g || g == &state.own || --g->refs > 0) return;
     while (*at && *at != g) at = &(*at)->next;
     if (*at) *at = g->next; /* one that outlived weft_finalize is in no list */
     wf_free(g->name);
@@ -76,6 +78,18 @@ weft_generator *wf_generator_or_current(weft_generator *given)
 
 weft_generator *weft_default_generator(void) { return wf_generator_or_current(NULL); }
 
+void wf_generator_each(void (*each)(weft_generator *g, void *payload), void *payload)
+{
+    weft_generator *current = wf_generator_or_current(NULL);
+
+    each(current, payload);
+    if (current != &state.own) each(&state.own, payload);
+    for (weft_generator *g = state.all; g; g = g->next)
+        if (g != current) each(g, payload);
+}
+
+unsigned wf_generator_made_count(void) { return state.made; }
+
 uint64_t weft_generator_seed(const weft_generator *g) { return WF_HANDLE(g)->seed; }
 
 uint64_t weft_generator_draws(const weft_generator *g) { return WF_HANDLE(g)->draw; }
@@ -85,6 +99,7 @@ void weft_generator_reseed(weft_generator *g, uint64_t seed)
     g = wf_generator_or_current(g);
     g->seed = seed;
     g->draw = 0;
+    g->set_count++;
 }
 
 void weft_manual_seed(uint64_t seed) { weft_generator_reseed(NULL, seed); }
@@ -133,6 +148,7 @@ weft_status weft_generator_set_state(weft_generator *g,
     g = wf_generator_or_current(g);
     g->seed = read_u64_le(bytes);
     g->draw = draw;
+    g->set_count++;
     return WEFT_OK;
 }
 

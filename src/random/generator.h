@@ -12,6 +12,7 @@
 
 struct weft_generator {
     uint64_t seed, draw; /* draw < 2^63 */
+    unsigned set_count;  /* how often a program has set them */
     bool curand;         /* draw: how many numbers of cuRAND's sequence have been drawn */
     char *name;          /* NULL: the thread does not keep it */
     uint64_t first_seed; /* what it was added with */
@@ -37,6 +38,11 @@ void wf_rng_state_free(struct wf_rng_state *draws); /* NULL is allowed */
  * again; afterwards drawing continues as if they had not been. */
 void wf_rng_state_enter(struct wf_rng_state *draws);
 void wf_rng_state_leave(struct wf_rng_state *draws);
+
+/** Call `each` for every generator of the thread, none twice: the current one first. */
+void wf_generator_each(void (*each)(weft_generator *g, void *payload), void *payload);
+/** How many generators the thread has made. */
+unsigned wf_generator_made_count(void);
 
 /** Drop what the thread holds: forks, named generators; its own starts again. */
 void wf_generator_finalize(void);

@@ -9,6 +9,7 @@
  *     layout.h          layouts on paper: who holds what
  *     dtensor_spec.h    a distributed tensor taken apart and put together
  *     redistribution.h  what a redistribution would do and cost
+ *     step_graph.h      a step whose work on a GPU is captured once and launched again
  *     plan_cache.h      the cache of dispatch
  *     memory.h          bytes by category
  *     debug.h           the ledger of collectives, and the settings
@@ -27,3 +28,4 @@
 #include <weft/extend/plan_cache.h>
 #include <weft/extend/redistribution.h>
 #include <weft/extend/register.h>
+#include <weft/extend/step_graph.h>

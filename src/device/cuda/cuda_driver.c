@@ -5,6 +5,7 @@
 #include "device/cuda/cuda_driver.h"
 
 #include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_graph.h"
 #include "device/cuda/cuda_rank.h"
 #include "device/cuda/for_kernels.h"
 
@@ -144,5 +145,6 @@ struct wf_device_driver wf_cuda_driver_without_loops(void)
         .event_seconds = event_seconds,
         .stream_wait = stream_wait,
         .synchronize = wf_cuda_synchronize,
+        .graphs = &wf_cuda_graphs,
     };
 }

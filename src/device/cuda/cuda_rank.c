@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_graph.h"
 #include "device/cuda/for_kernels.h"
 #include "device/cuda/library_calls.h"
 
@@ -20,6 +21,9 @@ static _Thread_local struct {
     cudaStream_t streams[WF_STREAMS];
     void *scratch;
     size_t scratch_bytes;
+    void *kept_scratch[64]; /* smaller ones, which graphs use; each has at least twice the bytes of
+                               the one before */
+    int n_kept;
     struct wf_cuda_fault *fault;
     int multiprocessors, shared_bytes;
 } rank;
@@ -94,6 +98,7 @@ void wf_cuda_close_device(void)
     wf_cuda_synchronize();
     for (int s = 0; s < WF_STREAMS; s++) WF_CUDA_CHECK(cudaStreamDestroy(rank.streams[s]));
     WF_CUDA_CHECK(cudaFree(rank.scratch));
+    while (rank.n_kept) WF_CUDA_CHECK(cudaFree(rank.kept_scratch[--rank.n_kept]));
     WF_CUDA_CHECK(cudaFreeHost(rank.fault));
     memset(&rank, 0, sizeof rank);
 }
@@ -141,14 +146,24 @@ static size_t round_up_to_power_of_two(size_t bytes)
     return room;
 }
 
-/* Kernels that use the old memory may not have run. */
+/* Kernels that use the old memory may not have run; those of graphs run again. */
+static void drop_scratch(void)
+{
+    if (!rank.scratch) return;
+    if (wf_cuda_graph_count()) {
+        rank.kept_scratch[rank.n_kept++] = rank.scratch;
+    } else {
+        WF_CUDA_CHECK(cudaStreamSynchronize(rank.streams[WF_STREAM_COMPUTE]));
+        WF_CUDA_CHECK(cudaFree(rank.scratch));
+    }
+    rank.scratch = NULL;
+}
+
 static void grow_scratch(size_t bytes)
 {
     cudaError_t error;
 
-    WF_CUDA_CHECK(cudaStreamSynchronize(rank.streams[WF_STREAM_COMPUTE]));
-    WF_CUDA_CHECK(cudaFree(rank.scratch));
-    rank.scratch = NULL;
+    drop_scratch();
     rank.scratch_bytes = round_up_to_power_of_two(bytes);
     error = cudaMalloc(&rank.scratch, rank.scratch_bytes);
     if (error == cudaErrorMemoryAllocation) {

@@ -11,6 +11,7 @@
 #include "base/observers.h"
 #include "base/sys.h"
 #include "device/timeline.h"
+#include "dtensor/dispatch/captured_call.h"
 #include "dtensor/dispatch/in_place.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "dtensor/dispatch/slow_path.h"
@@ -154,7 +155,10 @@ static weft_tensor *run_kernel_on_device(const struct wf_op_plan *plan, weft_ten
         to[j] = block->data;
     }
     span = wf_span_open(WF_STREAM_COMPUTE, plan->name);
-    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    if (wf_capture_of_thread)
+        wf_run_kernel_in_capture(plan, to, from, args);
+    else
+        plan->kernel.run(&plan->kernel, to, from, &args->scalars);
     wf_span_close(span);
     return out[0];
 }

@@ -10,6 +10,7 @@
 #include "base/elements/dtype.h"
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
+#include "dtensor/dispatch/captured_call.h"
 
 /* Types of plain tensors say nothing about bytes. */
 static bool same_elements(const struct wf_layout *a, const struct wf_layout *b)
@@ -61,7 +62,10 @@ static void run(const struct wf_op_plan *plan, weft_tensor *const *used,
 
     for (int i = 0; i < plan->n_in; i++)
         from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
-    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    if (wf_capture_of_thread)
+        wf_run_kernel_in_capture(plan, to, from, args);
+    else
+        plan->kernel.run(&plan->kernel, to, from, &args->scalars);
 }
 
 __attribute__((noinline)) static weft_tensor *

@@ -27,6 +27,10 @@
     extern __shared__ __align__(16) unsigned char gpu_dynamic_shared[];                            \
     type *name = (type *)gpu_dynamic_shared
 
+/** device/cuda/cuda_graph.c */
+extern "C" cudaError_t wf_cuda_launch(const void *kernel, dim3 grid, dim3 block, void **arguments,
+                                      size_t shared, cudaStream_t stream);
+
 /** Launch kernel<<<grid, block, shared, stream>>>(arguments). */
 template <class... Parameters, class... Arguments>
 static inline cudaError_t gpu_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
@@ -35,7 +39,7 @@ static inline cudaError_t gpu_launch(void (*kernel)(Parameters...), dim3 grid, d
     return [&](Parameters... parameters) {
         void *list[] = {(void *)&parameters..., nullptr};
 
-        return cudaLaunchKernel((const void *)kernel, grid, block, list, shared, stream);
+        return wf_cuda_launch((const void *)kernel, grid, block, list, shared, stream);
     }((Parameters)arguments...);
 }
 

@@ -11,6 +11,7 @@ static struct objects {
     weft_tensor *tensors[TENSORS];
     weft_module *modules[3];
     weft_optim *optim;
+    weft_step_graph *step_graph;
     weft_generator *generator;
     weft_state *state;
     weft_plan *plan;
@@ -64,6 +65,7 @@ static void make(struct objects *o)
         weft_gpt((weft_gpt_config){.vocab = 4, .context = 4, .width = 4, .heads = 2, .layers = 1});
     o->modules[2] = weft_sequential_new();
     o->optim = weft_sgd(o->modules[0], (weft_sgd_config){.lr = 0.1});
+    o->step_graph = weft_step_graph_new(mesh, api_function_weft_step_function, NULL);
     o->generator = weft_generator_new(1);
     o->state = weft_state_new();
     weft_state_add_tensor(o->state, "tensor", o->tensors[0]);
@@ -107,6 +109,7 @@ void *api_object(const char *type, int i, unsigned variant)
         {"weft_mesh", mesh},
         {"weft_mesh *", o->meshes},
         {"weft_optim", o->optim},
+        {"weft_step_graph", o->step_graph},
         {"weft_generator", o->generator},
         {"weft_state", o->state},
         {"weft_plan", o->plan},
@@ -201,6 +204,12 @@ weft_status api_function_weft_rule_function(const weft_op_info *info, weft_rule 
 {
     (void)info, (void)rule, (void)payload;
     return WEFT_OK;
+}
+
+weft_tensor *api_function_weft_step_function(weft_tensor *const *in, int n, void *payload)
+{
+    (void)payload;
+    return n > 0 ? in[0] : NULL;
 }
 
 weft_status api_function_weft_tensor_visitor(const weft_module_tensor *it, void *payload)

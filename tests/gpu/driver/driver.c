@@ -2,7 +2,7 @@
  * driver.c: a device whose compute stream runs at once and whose communication stream runs as late
  * as it may: what was given to it runs when the host waits for an event behind it, or asks for one
  * a second time, or when the compute stream waits for one and is given something. So a missing wait
- * shows as a wrong result.
+ * shows as a wrong result. What is given while a graph is captured is graphs.c's.
  */
 #include "driver.h"
 
@@ -28,7 +28,8 @@ struct wf_device_event {
     enum wf_stream stream;
     long after; /* this many copies of the stream */
     int asked;
-    double at; /* wf_monotonic_seconds, when it was recorded */
+    int capture; /* that it was recorded in; 0: none */
+    double at;   /* wf_monotonic_seconds, when it was recorded */
 };
 
 /* This rank's communication stream: copies given and done. */
@@ -50,14 +51,30 @@ static void run_until(long after)
     }
 }
 
-void test_driver_begin_compute(void) { run_until(comm.before_compute); }
+void test_driver_run_all(void) { run_until(comm.given); }
+
+void test_driver_give(test_work *run, const void *arguments, size_t bytes)
+{
+    if (test_graphs_take_work()) {
+        test_graphs_add(run, arguments, bytes);
+        return;
+    }
+    run_until(comm.before_compute);
+    run(arguments);
+}
+
+static void run_copy(const void *arguments)
+{
+    const struct copy *c = arguments;
+
+    memcpy(c->to, c->from, c->bytes);
+}
 
 static void give(enum wf_stream stream, void *to, const void *from, size_t bytes)
 {
     if (!comm.open) WF_DIE("test driver: a rank without device copies");
-    if (stream == WF_STREAM_COMPUTE) {
-        test_driver_begin_compute();
-        memcpy(to, from, bytes);
+    if (stream == WF_STREAM_COMPUTE || test_graphs_take_work()) {
+        test_driver_give(run_copy, &(struct copy){to, from, bytes}, sizeof(struct copy));
         return;
     }
     if (comm.given - comm.done == comm.room) run_until(comm.given - comm.room / 2);
@@ -88,18 +105,29 @@ static void event_free(struct wf_device_event *event) { wf_free(event); }
 static void event_record(struct wf_device_event *event, enum wf_stream stream)
 {
     *event = (struct wf_device_event){stream, stream == WF_STREAM_COMM ? comm.given : 0, 0,
-                                      wf_monotonic_seconds()};
+                                      test_graphs_capture(), wf_monotonic_seconds()};
+}
+
+/* The host knows nothing of what was captured. */
+static void check_not_captured(const struct wf_device_event *event)
+{
+    if (event->capture) WF_DIE("test driver: the host waits for an event of a capture");
 }
 
 static bool event_done(struct wf_device_event *event)
 {
+    check_not_captured(event);
     if (event->after <= comm.done) return true;
     if (event->asked++ == 0) return false;
     run_until(event->after);
     return true;
 }
 
-static void event_wait(struct wf_device_event *event) { run_until(event->after); }
+static void event_wait(struct wf_device_event *event)
+{
+    check_not_captured(event);
+    run_until(event->after);
+}
 
 /* Of the compute stream, which runs at once. */
 static double event_seconds(struct wf_device_event *from, struct wf_device_event *to)
@@ -112,11 +140,18 @@ static double event_seconds(struct wf_device_event *from, struct wf_device_event
 /* The other stream is never ahead of this one. */
 static void stream_wait(enum wf_stream stream, struct wf_device_event *event)
 {
+    if (event->capture != test_graphs_capture())
+        WF_DIE("test driver: a stream waits for an event of another capture, or of none");
+    if (event->capture) return;
     if (stream == WF_STREAM_COMPUTE && event->after > comm.before_compute)
         comm.before_compute = event->after;
 }
 
-static void synchronize(void) { run_until(comm.given); }
+static void synchronize(void)
+{
+    if (test_graphs_take_work()) WF_DIE("test driver: the host waits in a capture");
+    test_driver_run_all();
+}
 
 /* ---- the device ---- */
 
@@ -174,33 +209,82 @@ static void unpin(void *host, size_t bytes)
 
 /* ---- loops, on the compute stream ---- */
 
+struct strided {
+    struct wf_strided_copy copy;
+    void *to;
+    const void *from;
+};
+
+static void run_strided(const void *arguments)
+{
+    const struct strided *s = arguments;
+
+    wf_strided_copy_run(&s->copy, s->to, s->from);
+}
+
 static void strided_copy(const struct wf_strided_copy *c, void *to, const void *from)
 {
-    test_driver_begin_compute();
-    wf_strided_copy_run(c, fenced_open(to), fenced_open(from));
+    struct strided s = {*c, fenced_open(to), fenced_open(from)};
+
+    test_driver_give(run_strided, &s, sizeof s);
+}
+
+/* Of n elements from x on. */
+struct loop {
+    void *x;
+    size_t n, element_bytes;
+    char element[8];
+    weft_dtype dtype;
+    int divisor;
+    double p;
+};
+
+static void run_fill(const void *arguments)
+{
+    const struct loop *l = arguments;
+    char *at = l->x;
+
+    for (size_t i = 0; i < l->n; i++, at += l->element_bytes)
+        memcpy(at, l->element, l->element_bytes);
 }
 
 static void fill(void *to, const void *element, size_t element_bytes, size_t n)
 {
-    char *at = fenced_open(to);
+    struct loop l = {.x = fenced_open(to), .n = n, .element_bytes = element_bytes};
 
-    test_driver_begin_compute();
-    for (size_t i = 0; i < n; i++, at += element_bytes) memcpy(at, element, element_bytes);
+    memcpy(l.element, element, element_bytes);
+    test_driver_give(run_fill, &l, sizeof l);
+}
+
+static void run_divide(const void *arguments)
+{
+    const struct loop *l = arguments;
+
+    wf_elements_divide(l->dtype, l->n, l->x, l->divisor);
 }
 
 static void divide(weft_dtype dtype, size_t n, void *x, int divisor)
 {
-    test_driver_begin_compute();
-    wf_elements_divide(dtype, n, fenced_open(x), divisor);
+    struct loop l = {.x = fenced_open(x), .n = n, .dtype = dtype, .divisor = divisor};
+
+    test_driver_give(run_divide, &l, sizeof l);
+}
+
+static void run_power(const void *arguments)
+{
+    const struct loop *l = arguments;
+
+    wf_elements_power(l->dtype, l->n, l->x, l->p);
 }
 
 static void power(weft_dtype dtype, size_t n, void *x, double p)
 {
-    test_driver_begin_compute();
-    wf_elements_power(dtype, n, fenced_open(x), p);
+    struct loop l = {.x = fenced_open(x), .n = n, .dtype = dtype, .p = p};
+
+    test_driver_give(run_power, &l, sizeof l);
 }
 
-const struct wf_device_driver test_driver = {
+struct wf_device_driver test_driver = {
     .name = "test driver",
     .count = count,
     .open = open_device,
@@ -227,4 +311,10 @@ const struct wf_device_driver test_driver = {
     .event_seconds = event_seconds,
     .stream_wait = stream_wait,
     .synchronize = synchronize,
+    .graphs = &test_graphs,
 };
+
+void test_driver_init(void)
+{
+    if (getenv("WEFT_TEST_DEVICE_GRAPHS")) test_driver.graphs = NULL;
+}

@@ -26,20 +26,31 @@ static bool is_named(const char *list, const char *name)
     return false;
 }
 
-/* The call that the CPU's kernel prepared. */
+struct kernel_run {
+    const struct wf_kernel_call *k; /* whose prep is the call that the CPU's kernel prepared */
+    const void *from[WF_MAX_IN];
+    void *to[WF_MAX_OUT];
+    struct wf_scalars scalars;
+};
+
+static void run_kernel(const void *arguments)
+{
+    const struct kernel_run *r = arguments;
+    const struct wf_kernel_call *k = r->k, *inner = k->prep;
+
+    inner->run(inner, r->to, r->from, &r->scalars);
+    if (wrong && k->out[0]->numel > 0 && is_named(wrong, k->op))
+        ((char *)r->to[0])[weft_dtype_size(k->out[0]->dtype) - 1] ^= 0x40;
+}
+
 static void run_fenced(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                        const struct wf_scalars *scalars)
 {
-    const struct wf_kernel_call *inner = k->prep;
-    const void *from[WF_MAX_IN] = {0};
-    void *to[WF_MAX_OUT] = {0};
+    struct kernel_run r = {.k = k, .scalars = *scalars};
 
-    test_driver_begin_compute();
-    for (int i = 0; i < k->n_in; i++) from[i] = fenced_open(in[i]);
-    for (int j = 0; j < k->n_out; j++) to[j] = fenced_open(out[j]);
-    inner->run(inner, to, from, scalars);
-    if (wrong && k->out[0]->numel > 0 && is_named(wrong, k->op))
-        ((char *)to[0])[weft_dtype_size(k->out[0]->dtype) - 1] ^= 0x40;
+    for (int i = 0; i < k->n_in; i++) r.from[i] = fenced_open(in[i]);
+    for (int j = 0; j < k->n_out; j++) r.to[j] = fenced_open(out[j]);
+    test_driver_give(run_kernel, &r, sizeof r);
 }
 
 static void drop_fenced(void *prep)
@@ -103,64 +114,80 @@ void test_kernels_init(void)
 
 /* ---- optimizers ---- */
 
-static void run_steps(const struct wf_optimizer_item *items, int n)
+static void run_step(const void *arguments)
 {
-    test_driver_begin_compute();
-    for (int i = 0; i < n; i++) {
-        struct wf_optimizer_step_arrays a = items[i].arrays;
+    const struct wf_optimizer_item *item = arguments;
 
-        a.w = fenced_open(a.w);
-        a.g = fenced_open(a.g);
-        a.rounded = fenced_open(a.rounded);
-        for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = fenced_open(a.state[s]);
-        wf_cpu_optimizer_step(items[i].loop, &a, &items[i].step);
+    wf_cpu_optimizer_step(item->loop, &item->arrays, &item->step);
+}
+
+static void give_steps(const struct wf_optimizer_item *items, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct wf_optimizer_item item = items[i];
+
+        item.arrays.w = fenced_open(item.arrays.w);
+        item.arrays.g = fenced_open(item.arrays.g);
+        item.arrays.rounded = fenced_open(item.arrays.rounded);
+        for (int s = 0; s < WF_STEP_STATES; s++)
+            item.arrays.state[s] = fenced_open(item.arrays.state[s]);
+        test_driver_give(run_step, &item, sizeof item);
     }
 }
 
-static void sync_master_weights(weft_dtype dtype, int64_t count, float *master, const void *w)
+/* What the other functions are given; x is read, y written. */
+struct array_run {
+    weft_dtype dtype;
+    int64_t count;
+    const void *x;
+    void *y;
+    double number;
+};
+
+static void give_array_run(test_work *run, struct array_run r)
 {
-    test_driver_begin_compute();
-    wf_cpu_sync_master_weights(dtype, count, fenced_open(master), fenced_open(w));
+    r.x = fenced_open(r.x);
+    r.y = fenced_open(r.y);
+    test_driver_give(run, &r, sizeof r);
 }
 
-static void add_sum_of_squares(weft_dtype dtype, int64_t count, const void *x, double *total)
-{
-    test_driver_begin_compute();
-    wf_cpu_optimizer_kernels.add_sum_of_squares(dtype, count, fenced_open(x), fenced_open(total));
-}
+/* NAME(PARAMETERS) as run_NAME, which calls CALL with `r`. */
+#define ARRAY_FUNCTION(NAME, PARAMETERS, ARGUMENTS, CALL)                                          \
+    static void run_##NAME(const void *arguments)                                                  \
+    {                                                                                              \
+        const struct array_run *r = arguments;                                                     \
+                                                                                                   \
+        CALL;                                                                                      \
+    }                                                                                              \
+    static void NAME PARAMETERS { give_array_run(run_##NAME, (struct array_run)ARGUMENTS); }
+#define LIST(...)                                                                                  \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 
-static void add_powers(weft_dtype dtype, int64_t count, const void *x, double p, double *total)
-{
-    test_driver_begin_compute();
-    wf_cpu_optimizer_kernels.add_powers(dtype, count, fenced_open(x), p, fenced_open(total));
-}
-
-static void raise_to_max(weft_dtype dtype, int64_t count, const void *x, double *total)
-{
-    test_driver_begin_compute();
-    wf_cpu_optimizer_kernels.raise_to_max(dtype, count, fenced_open(x), fenced_open(total));
-}
-
-static void scale(weft_dtype dtype, int64_t count, void *x, double s)
-{
-    test_driver_begin_compute();
-    wf_cpu_scale(dtype, count, fenced_open(x), s);
-}
-
-static void axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x)
-{
-    test_driver_begin_compute();
-    wf_cpu_axpy(dtype, count, fenced_open(y), a, fenced_open(x));
-}
-
-static void clamp(weft_dtype dtype, int64_t count, void *x, double limit)
-{
-    test_driver_begin_compute();
-    wf_cpu_clamp_size(dtype, count, fenced_open(x), limit);
-}
+ARRAY_FUNCTION(sync_master_weights, (weft_dtype dtype, int64_t count, float *master, const void *w),
+               LIST(dtype, count, w, master, 0),
+               wf_cpu_sync_master_weights(r->dtype, r->count, r->y, r->x))
+ARRAY_FUNCTION(add_sum_of_squares, (weft_dtype dtype, int64_t count, const void *x, double *total),
+               LIST(dtype, count, x, total, 0),
+               wf_cpu_optimizer_kernels.add_sum_of_squares(r->dtype, r->count, r->x, r->y))
+ARRAY_FUNCTION(add_powers,
+               (weft_dtype dtype, int64_t count, const void *x, double p, double *total),
+               LIST(dtype, count, x, total, p),
+               wf_cpu_optimizer_kernels.add_powers(r->dtype, r->count, r->x, r->number, r->y))
+ARRAY_FUNCTION(raise_to_max, (weft_dtype dtype, int64_t count, const void *x, double *total),
+               LIST(dtype, count, x, total, 0),
+               wf_cpu_optimizer_kernels.raise_to_max(r->dtype, r->count, r->x, r->y))
+ARRAY_FUNCTION(scale, (weft_dtype dtype, int64_t count, void *x, double s),
+               LIST(dtype, count, NULL, x, s), wf_cpu_scale(r->dtype, r->count, r->y, r->number))
+ARRAY_FUNCTION(axpy, (weft_dtype dtype, int64_t count, void *y, double a, const void *x),
+               LIST(dtype, count, x, y, a), wf_cpu_axpy(r->dtype, r->count, r->y, r->number, r->x))
+ARRAY_FUNCTION(clamp, (weft_dtype dtype, int64_t count, void *x, double limit),
+               LIST(dtype, count, NULL, x, limit),
+               wf_cpu_clamp_size(r->dtype, r->count, r->y, r->number))
 
 static const struct wf_optimizer_kernels optimizer = {
-    .step = run_steps,
+    .step = give_steps,
     .sync_master_weights = sync_master_weights,
     .add_sum_of_squares = add_sum_of_squares,
     .add_powers = add_powers,

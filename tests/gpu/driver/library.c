@@ -17,6 +17,7 @@ const struct wf_device_library *weft_device_library(const struct wf_library_call
                                                      .kernels = &test_kernels};
 
     wf_library_calls_set(calls);
+    test_driver_init();
     test_kernels_init();
     return &library;
 }

@@ -114,10 +114,29 @@ static void give_exchange(ncclComm_t comm, const std::vector<request> &requests,
     give_part(comm, part, requests[0].stream, lock);
 }
 
+/* Into a graph: it is given anew in each launch. */
+static void capture(ncclComm_t comm, const std::vector<request> &requests)
+{
+    stand_in::operation node("NCCL", nullptr);
+
+    node.give = [=](CUstream_st *stream, locked &lock) {
+        std::vector<request> now = requests;
+
+        check_usable(comm, "a launch of a graph");
+        for (auto &r : now) r.stream = stream;
+        give(comm, now, lock);
+    };
+    (void)stand_in::capture_operation(requests[0].stream, std::move(node));
+}
+
 void give(ncclComm_t comm, const std::vector<request> &requests, locked &lock)
 {
     std::vector<request> exchange;
 
+    if (requests[0].stream->capture) {
+        capture(comm, requests);
+        return;
+    }
     for (auto &r : requests) {
         if (r.kind == send || r.kind == recv)
             exchange.push_back(r);

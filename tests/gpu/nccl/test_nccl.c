@@ -3,7 +3,8 @@
  * and NCCL are stand-ins; what streams and communicators are like is the environment's.
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
- *     cases: collectives (unless told), order, many, registered, no_memory, missing
+ *     cases: collectives (unless told), order, many, registered, no_memory, missing, graphs,
+ * missing_in_graph
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "base/settings/knob.h"
 #include "comm/comm_cases.h"
 #include "comm/in_stream.h"
+#include "device/capture.h"
 #include "device/device.h"
 #include "device/pool.h"
 
@@ -236,6 +238,79 @@ static int missing(void *payload)
     return failed;
 }
 
+/* ---- graphs ---- */
+
+/* total = the sum of a over the ranks, twice, beside a copy; captured. `a` is 1 then. */
+static struct wf_graph *capture_sums(struct wf_block *a, struct wf_block *sum,
+                                     struct wf_block *total, struct wf_block *copy)
+{
+    struct wf_coll first = sum_of(a, sum), second = sum_of(sum, total);
+    char why[512] = "";
+    struct wf_graph *graph;
+
+    wf_comm_run(&first); /* the communicator is opened before */
+    if (wf_capture_begin()) return NULL;
+    wf_comm_start(&first);
+    wf_device_copy(WEFT_CUDA, copy->data, a->data, COUNT * sizeof(float));
+    wf_comm_wait(&first);
+    wf_comm_run(&second);
+    graph = wf_capture_end(why, sizeof why);
+    if (!graph) WF_FAIL(WEFT_ERR_STATE, "no graph: %s", why);
+    return graph;
+}
+
+static void set(struct wf_block *block, float value)
+{
+    struct wf_block *from = numbers(value);
+
+    wf_device_copy(WEFT_CUDA, block->data, from->data, COUNT * sizeof(float));
+    wf_block_release(from);
+}
+
+/* Launches; but for one rank's, when the last is to be missed. */
+static int launch_graphs(bool all)
+{
+    struct wf_block *a, *sum, *total, *copy;
+    struct wf_graph *graph;
+    float ranks;
+    int failed = 0;
+
+    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    ranks = (float)wf_comm_size(wf_comm_world());
+    a = numbers(1);
+    sum = numbers(0);
+    total = numbers(0);
+    copy = numbers(0);
+    graph = capture_sums(a, sum, total, copy);
+    if (!graph) return 1;
+    failed += expect(total, ranks * ranks, "the sum of the capture");
+    for (int i = 2; i < 5; i++) {
+        set(a, (float)i);
+        if (!all && i == 4 && wf_comm_rank(wf_comm_world()) == 1) break;
+        failed += !wf_graph_launch(graph);
+        failed += expect(total, (float)i * ranks * ranks, "the sum of a launch");
+        failed += expect(copy, (float)i, "what is copied beside it");
+    }
+    wf_graph_free(graph);
+    wf_block_release(a);
+    wf_block_release(sum);
+    wf_block_release(total);
+    wf_block_release(copy);
+    return failed;
+}
+
+static int graphs(void *payload)
+{
+    (void)payload;
+    return launch_graphs(true);
+}
+
+static int missing_in_graph(void *payload)
+{
+    (void)payload;
+    return launch_graphs(false);
+}
+
 /* What a script tells from a crash. */
 static void leave(void) { _Exit(3); }
 
@@ -244,8 +319,14 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*body)(void *payload);
-    } cases[] = {{"collectives", collectives}, {"order", order},         {"many", many},
-                 {"registered", registered},   {"no_memory", no_memory}, {"missing", missing}};
+    } cases[] = {{"collectives", collectives},
+                 {"order", order},
+                 {"many", many},
+                 {"registered", registered},
+                 {"no_memory", no_memory},
+                 {"missing", missing},
+                 {"graphs", graphs},
+                 {"missing_in_graph", missing_in_graph}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 

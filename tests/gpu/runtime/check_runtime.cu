@@ -296,6 +296,65 @@ static void graph(world &w)
     end(w);
 }
 
+/* The node of the last operation that the stream was given. */
+static cudaGraphNode_t last_node(cudaStream_t stream)
+{
+    cudaStreamCaptureStatus status;
+    const cudaGraphNode_t *nodes = nullptr;
+    size_t n = 0;
+
+    CHECK(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, nullptr, &n));
+    expect(status == cudaStreamCaptureStatusActive && n == 1, "one node comes last");
+    return nodes[0];
+}
+
+/* Other arguments for a kernel of a graph: launches that were given before have the old ones. */
+static void graph_updated(world &w)
+{
+    cudaGraph_t graph, other;
+    cudaGraphExec_t executable;
+    cudaGraphNode_t kernel, copy;
+    float factor = 7, *y = w.b, *x = w.a;
+    int n = count;
+    void *arguments[] = {&y, &x, &factor, &n};
+    cudaKernelNodeParams params = {};
+
+    params.func = (void *)add_times;
+    params.gridDim = dim3((count + 255) / 256);
+    params.blockDim = dim3(256);
+    params.kernelParams = arguments;
+    CHECK(cudaStreamBeginCapture(w.compute, cudaStreamCaptureModeRelaxed));
+    CHECK(cudaMalloc((void **)&x, 4)); /* allowed in this mode */
+    x = w.a;
+    add(w, w.b, w.a, 2);
+    kernel = last_node(w.compute);
+    copy_on(w.compute, w.c, w.b);
+    copy = last_node(w.compute);
+    CHECK(cudaStreamEndCapture(w.compute, &graph));
+    CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    CHECK(cudaGraphLaunch(executable, w.compute)); /* b is 1 + 2 */
+    CHECK(cudaGraphExecKernelNodeSetParams(executable, kernel, &params));
+    factor = 100; /* the arguments were read */
+    CHECK(cudaGraphLaunch(executable, w.compute));
+    order(w.compute, w.copy, w.event);
+    expect_c(w, 10);
+    REFUSED(cudaGraphExecKernelNodeSetParams(executable, copy, &params), cudaErrorInvalidValue);
+    CHECK(cudaStreamBeginCapture(w.compute, cudaStreamCaptureModeRelaxed));
+    add(w, w.b, w.a, 2);
+    copy = last_node(w.compute);
+    CHECK(cudaStreamEndCapture(w.compute, &other));
+    REFUSED(cudaGraphExecKernelNodeSetParams(executable, copy, &params), cudaErrorInvalidValue);
+    params.blockDim = dim3(4096);
+    REFUSED(cudaGraphExecKernelNodeSetParams(executable, kernel, &params),
+            cudaErrorInvalidConfiguration);
+    params.blockDim = dim3(256);
+    CHECK(cudaGraphDestroy(graph)); /* and its nodes with it */
+    REFUSED(cudaGraphExecKernelNodeSetParams(executable, kernel, &params), cudaErrorInvalidValue);
+    CHECK(cudaGraphExecDestroy(executable));
+    REFUSED(cudaGraphLaunch(executable, w.compute), cudaErrorInvalidValue);
+    CHECK(cudaGraphDestroy(other));
+}
+
 static void expect_no_graph(cudaStream_t stream, cudaError_t error)
 {
     cudaGraph_t graph;
@@ -319,6 +378,11 @@ static void capture_refused(world &w)
     CHECK(cudaStreamBeginCapture(w.compute, cudaStreamCaptureModeThreadLocal));
     REFUSED(cudaStreamWaitEvent(w.compute, w.other, 0), cudaErrorStreamCaptureIsolation);
     expect_no_graph(w.compute, cudaErrorStreamCaptureInvalidated);
+    CHECK(cudaStreamBeginCapture(w.compute, cudaStreamCaptureModeRelaxed));
+    CHECK(cudaEventRecord(w.event, w.compute));
+    REFUSED(cudaEventQuery(w.event), cudaErrorCapturedEvent);
+    expect_no_graph(w.compute, cudaErrorStreamCaptureInvalidated);
+    REFUSED(cudaEventSynchronize(w.event), cudaErrorCapturedEvent); /* until it is recorded anew */
     CHECK(cudaStreamBeginCapture(w.compute, cudaStreamCaptureModeThreadLocal));
     order(w.compute, w.copy, w.event);
     copy_on(w.copy, w.c, w.b);
@@ -326,6 +390,15 @@ static void capture_refused(world &w)
     order(w.compute, w.copy, w.event); /* the streams are as before */
     copy_on(w.copy, w.c, w.b);
     expect_c(w, 1);
+}
+
+/* What the library never does. */
+static void graph_in_graph(world &w)
+{
+    cudaGraphExec_t executable = capture(w);
+
+    CHECK(cudaStreamBeginCapture(w.compute, cudaStreamCaptureModeRelaxed));
+    CHECK(cudaGraphLaunch(executable, w.compute));
 }
 
 /* Polls until the event has happened. */
@@ -372,6 +445,8 @@ static const struct {
 } cases[] = {
     {"two_streams", two_streams},
     {"graph", graph},
+    {"graph_updated", graph_updated},
+    {"graph_in_graph", graph_in_graph},
     {"poll", poll},
     {"refused", refused},
     {"capture_refused", capture_refused},

@@ -117,27 +117,65 @@ static void end_capture(capture *c)
     open_captures.erase(std::find(open_captures.begin(), open_captures.end(), c));
 }
 
-/* Run all nodes; `which` chooses among those whose turn it is. */
-static void run_nodes(const std::vector<std::shared_ptr<graph_node>> &nodes)
+/* The nodes of a graph, and what each of them does. */
+struct graph_run {
+    std::vector<std::shared_ptr<graph_node>> nodes;
+    std::vector<operation> works;
+};
+
+/* An order in which the nodes may run; `which` chooses among those whose turn it is. */
+static std::vector<size_t> order_of_nodes(const graph_run &run)
 {
     std::set<const graph_node *> done;
-    std::vector<graph_node *> ready;
+    std::vector<size_t> ready, order;
 
-    while (done.size() < nodes.size()) {
+    while (order.size() < run.nodes.size()) {
         size_t which = 0;
 
         ready.clear();
-        for (auto &node : nodes) {
-            bool waits = done.count(node.get()) > 0;
+        for (size_t i = 0; i < run.nodes.size(); i++) {
+            bool waits = done.count(run.nodes[i].get()) > 0;
 
-            for (auto before : node->after) waits |= done.count(before) == 0;
-            if (!waits) ready.push_back(node.get());
+            for (auto before : run.nodes[i]->after) waits |= done.count(before) == 0;
+            if (!waits) ready.push_back(i);
         }
         if (stream_policy() == lazy) which = ready.size() - 1;
         if (stream_policy() == random_steps) which = chance(static_cast<unsigned>(ready.size()));
-        if (ready[which]->work.run) ready[which]->work.run();
-        done.insert(ready[which]);
+        order.push_back(ready[which]);
+        done.insert(run.nodes[ready[which]].get());
     }
+    return order;
+}
+
+static void run_nodes(const graph_run &run)
+{
+    for (size_t i : order_of_nodes(run))
+        if (run.works[i].run) run.works[i].run();
+}
+
+/* What other streams have a part in is given to the stream, node by node. */
+static cudaError_t give_nodes(const graph_run &run, CUstream_st *stream, locked &lock)
+{
+    for (size_t i : order_of_nodes(run)) {
+        if (run.works[i].give)
+            run.works[i].give(stream, lock);
+        else
+            (void)enqueue(stream, run.works[i], lock);
+    }
+    return cudaSuccess;
+}
+
+static bool has_parts(const graph_run &run)
+{
+    return std::any_of(run.works.begin(), run.works.end(),
+                       [](const operation &work) { return static_cast<bool>(work.give); });
+}
+
+static cudaStreamCaptureStatus capture_status(const CUstream_st *stream)
+{
+    if (!stream->capture) return cudaStreamCaptureStatusNone;
+    return stream->capture->invalid ? cudaStreamCaptureStatusInvalidated
+                                    : cudaStreamCaptureStatusActive;
 }
 
 static bool known(const CUgraph_st *graph)
@@ -199,9 +237,28 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
         cudaError_t error = check_stream(stream, "cudaStreamIsCapturing");
 
         if (error != cudaSuccess) return error;
-        *status = !stream->capture           ? cudaStreamCaptureStatusNone
-                  : stream->capture->invalid ? cudaStreamCaptureStatusInvalidated
-                                             : cudaStreamCaptureStatusActive;
+        *status = capture_status(stream);
+        return cudaSuccess;
+    });
+}
+
+/* What a stream that is captured has given so far: the nodes that its next one comes after. */
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status,
+                                     unsigned long long *, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **dependencies,
+                                     const cudaGraphEdgeData **edges, size_t *count)
+{
+    return api_call("cudaStreamGetCaptureInfo", [&](locked &) {
+        cudaError_t error = check_stream(stream, "cudaStreamGetCaptureInfo");
+
+        if (error != cudaSuccess) return error;
+        *status = capture_status(stream);
+        if (*status != cudaStreamCaptureStatusActive) return cudaSuccess;
+        if (graph) *graph = stream->capture->graph;
+        if (dependencies)
+            *dependencies = reinterpret_cast<cudaGraphNode_t *>(stream->captured_last.data());
+        if (edges) *edges = nullptr;
+        if (count) *count = stream->captured_last.size();
         return cudaSuccess;
     });
 }
@@ -221,7 +278,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
 {
     return api_call(__func__, [&](locked &) {
         if (!executable || !known(graph) || flags) return cudaErrorInvalidValue;
-        *executable = new CUgraphExec_st{graph->nodes, false};
+        *executable = new CUgraphExec_st{graph, graph->nodes, {}, current_device, false};
+        for (auto &node : graph->nodes) (*executable)->works.push_back(node->work);
         executables.push_back(*executable);
         return cudaSuccess;
     });
@@ -237,11 +295,39 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 {
     return api_call("cudaGraphLaunch", [&](locked &lock) {
         cudaError_t error = check_stream(stream, "cudaGraphLaunch");
-        auto run = [=] { run_nodes(executable->nodes); };
 
         if (error == cudaSuccess && !known(executable)) error = cudaErrorInvalidValue;
+        if (error == cudaSuccess && stream->capture) refuse("a graph is launched in a capture");
         if (error != cudaSuccess) return error;
-        return enqueue(stream, {"cudaGraphLaunch", run}, lock);
+        /* As it is now: what is set later is for later launches. */
+        auto now = std::make_shared<graph_run>(graph_run{executable->nodes, executable->works});
+        if (has_parts(*now)) return give_nodes(*now, stream, lock);
+        return enqueue(stream, {"cudaGraphLaunch", [=] { run_nodes(*now); }}, lock);
+    });
+}
+
+/* The node is one of the graph that the executable was made of, which is still there; it is a
+ * kernel and stays one, on the same device. */
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
+                                             const cudaKernelNodeParams *kernel)
+{
+    return api_call(__func__, [&](locked &) {
+        operation made("a kernel", nullptr);
+        size_t i = 0;
+        cudaError_t error;
+
+        if (!known(executable) || !known(executable->graph) || !kernel)
+            return cudaErrorInvalidValue;
+        while (i < executable->nodes.size() &&
+               executable->nodes[i].get() != reinterpret_cast<graph_node *>(node))
+            i++;
+        if (i == executable->nodes.size() || !executable->works[i].is_kernel || kernel->extra)
+            return cudaErrorInvalidValue;
+        if (current_device != executable->device) return cudaErrorInvalidValue;
+        error = make_launch(kernel->func, kernel->gridDim, kernel->blockDim, kernel->kernelParams,
+                            kernel->sharedMemBytes, made);
+        if (error == cudaSuccess) executable->works[i] = std::move(made);
+        return error;
     });
 }
 

@@ -89,8 +89,8 @@ static cudaError_t check(const void *function, const translated_kernel *kernel, 
     return error;
 }
 
-cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
-                   CUstream_st *stream, locked &lock)
+cudaError_t make_launch(const void *function, dim3 grid, dim3 block, void **arguments,
+                        size_t shared, operation &made)
 {
     auto name = names().find(function);
     const translated_kernel *kernel;
@@ -99,18 +99,28 @@ cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments
 
     if (name == names().end()) return cudaErrorInvalidDeviceFunction;
     kernel = find(name->second);
-    error = check_stream(stream, kernel->name);
-    if (error == cudaSuccess) error = check(function, kernel, grid, block, shared);
-    if (error == cudaSuccess && stream->device != current_device)
-        error = cudaErrorInvalidResourceHandle;
+    error = check(function, kernel, grid, block, shared);
     if (error != cudaSuccess) return error;
     for (int i = 0; i < kernel->parameters; i++) {
         const char *argument = static_cast<char *>(arguments[i]);
 
         copy->emplace_back(argument, argument + kernel->bytes[i]);
     }
-    return enqueue(stream, {kernel->name, [=] { run_kernel(kernel, grid, block, shared, *copy); }},
-                   lock);
+    made = {kernel->name, [=] { run_kernel(kernel, grid, block, shared, *copy); }};
+    made.is_kernel = true;
+    return cudaSuccess;
+}
+
+cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
+                   CUstream_st *stream, locked &lock)
+{
+    operation made("a kernel", nullptr);
+    cudaError_t error = check_stream(stream, "cudaLaunchKernel");
+
+    if (error == cudaSuccess) error = make_launch(function, grid, block, arguments, shared, made);
+    if (error == cudaSuccess && stream->device != current_device)
+        error = cudaErrorInvalidResourceHandle;
+    return error == cudaSuccess ? enqueue(stream, std::move(made), lock) : error;
 }
 
 } // namespace stand_in

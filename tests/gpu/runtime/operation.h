@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stdint.h>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "stream_part.h"
 
 struct CUevent_st;
+struct CUstream_st;
 
 namespace stand_in
 {
@@ -21,6 +23,9 @@ struct operation {
     uint64_t version;      /* of the event */
     char *given = nullptr; /* stream_order.h */
     std::shared_ptr<stream_part> with;
+    bool is_kernel = false;
+    /* In a graph: gives a stream its part, in each launch anew. */
+    std::function<void(CUstream_st *, std::unique_lock<std::mutex> &)> give;
 
     operation(const char *of, std::function<void()> what, CUevent_st *after = nullptr,
               CUevent_st *event = nullptr, uint64_t which = 0)

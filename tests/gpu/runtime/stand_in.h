@@ -107,6 +107,9 @@ cudaError_t check_not_captured(CUevent_st *event);
 
 cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
                    CUstream_st *stream, locked &lock);
+/** A launch on the current device with the arguments as they are now. */
+cudaError_t make_launch(const void *function, dim3 grid, dim3 block, void **arguments,
+                        size_t shared, operation &made);
 
 } // namespace stand_in
 
@@ -133,7 +136,11 @@ struct CUgraph_st {
     std::vector<std::shared_ptr<stand_in::graph_node>> nodes;
 };
 
+/* Its nodes are those of the graph that it was made of; what they do may be set anew. */
 struct CUgraphExec_st {
+    const CUgraph_st *graph;
     std::vector<std::shared_ptr<stand_in::graph_node>> nodes;
+    std::vector<stand_in::operation> works;
+    int device;
     bool destroyed;
 };

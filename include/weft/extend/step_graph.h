@@ -1,0 +1,54 @@
+/*
+ * step_graph.h: a step of a program whose work on a GPU is captured once, as a graph, and launched
+ * again: the host then gives the GPU one thing instead of thousands (docs/howto/run-on-gpus.md).
+ * Where that cannot be, the step runs as it is, and a text says why.
+ */
+#pragma once
+
+#include <weft/mesh.h>
+#include <weft/tensor.h>
+
+typedef struct weft_step_graph weft_step_graph;
+
+/**
+ * One step: forward, backward, and the step of an optimizer; or a part of that. Its C code runs in
+ * the first two runs of a graph alone. So tensors that it is to use or to change are there before
+ * it and stay; what changes from step to step is in the tensors `in`, or belongs to a generator or
+ * an optimizer, which go on in each run as if the step were called: random numbers, step counts,
+ * and the learning rate, which is set between runs. Inputs are not written to.
+ *
+ * gives: a tensor that the caller of the run wants, owned by a scope; NULL: it failed
+ */
+typedef weft_tensor *weft_step_function(weft_tensor *const *in, int n, void *payload);
+
+/**
+ * A graph of the function. Its first run is an ordinary one, its second captures, later ones
+ * launch. Memory that the function takes on the GPU stays the graph's, and what was on the GPU when
+ * it was captured stays there, until the graph is released; that comes before the release of the
+ * optimizer and the mesh.
+ *
+ * ranks: every rank of the mesh; local. gives: a graph owned by the caller
+ */
+WEFT_API weft_step_graph *weft_step_graph_new(weft_mesh *mesh, weft_step_function *function,
+                                              void *payload);
+
+/**
+ * Take the step with these inputs, at most 8: on the GPU, of the same shapes, dtypes and layouts in
+ * each run. Others make it an ordinary one, and so do an open ledger and an open trace, which see
+ * no launch.
+ *
+ * ranks: collective over the mesh where the function is
+ * gives: what the function gave, with its elements of this run; borrowed until the next run
+ * fails: as the function
+ */
+WEFT_API weft_tensor *weft_step_graph_run(weft_step_graph *graph, weft_tensor *const *in, int n);
+
+/** Why the last run was no launch; NULL: it was one. The text lasts until the next run. ranks: any;
+ * local */
+WEFT_API const char *weft_step_graph_reason(const weft_step_graph *graph);
+
+/** Runs that were launches. ranks: any; local */
+WEFT_API int64_t weft_step_graph_launch_count(const weft_step_graph *graph);
+
+/** NULL is allowed. ranks: any; local, all alike */
+WEFT_API void weft_step_graph_release(weft_step_graph *graph);

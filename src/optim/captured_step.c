@@ -1,0 +1,82 @@
+/*
+ * captured_step.c: a step of an optimizer in a step that is being captured (device/capture.h). In
+ * each launch the steps are counted, the constants follow from the settings of that time, and the
+ * kernels are given again.
+ */
+#include "base/mem.h"
+#include "device/capture.h"
+#include "kernels/device_kernels.h"
+#include "optim/optim.h"
+
+struct captured_step {
+    weft_optim *optim;
+    int steps; /* of the optimizer: 1, or 0 for one parameter's update in backward */
+    int n_slots, n_items;
+    struct wf_optim_slot **slots;
+    struct wf_optimizer_item *items; /* of the slots that have elements */
+};
+
+static void advance(void *self, int by)
+{
+    struct captured_step *step = self;
+
+    step->optim->steps += by * step->steps;
+    for (int i = 0; i < step->n_slots; i++) step->slots[i]->step += by;
+}
+
+static void give(void *self)
+{
+    struct captured_step *step = self;
+    const weft_optim *optim = step->optim;
+    int n = 0;
+
+    for (int i = 0; i < step->n_slots; i++) {
+        struct wf_optim_slot *slot = step->slots[i];
+        struct wf_optimizer_step *constants = &step->items[n].step;
+
+        if (weft_local_numel(slot->tensor) == 0) continue;
+        *constants = wf_optim_neutral_step;
+        optim->kind->prepare(constants, slot, optim->lr * slot->lr_factor);
+        n++;
+    }
+    wf_optimizer_kernels_on(optim->device)->step(step->items, n);
+}
+
+static void release(void *self)
+{
+    struct captured_step *step = self;
+
+    wf_free(step->slots);
+    wf_free(step->items);
+    wf_free(step);
+}
+
+void wf_optim_capture_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
+                             const struct wf_optimizer_item *items, int n_items, int steps)
+{
+    struct captured_step *step = WF_NEW(struct captured_step);
+
+    if (optim->kind->update && n_slots)
+        wf_capture_forbid("%s computes its constants on the host", optim->kind->name);
+    *step = (struct captured_step){.optim = optim,
+                                   .steps = steps,
+                                   .n_slots = n_slots,
+                                   .n_items = n_items,
+                                   .slots = wf_calloc((size_t)n_slots + 1, sizeof *slots),
+                                   .items = wf_calloc((size_t)n_items + 1, sizeof *items)};
+    for (int i = 0; i < n_slots; i++) step->slots[i] = slots[i];
+    for (int i = 0; i < n_items; i++) step->items[i] = items[i];
+    wf_capture_add_call((struct wf_changing_call){
+        .advance = advance, .give = n_items ? give : NULL, .release = release, .self = step});
+}
+
+void wf_optim_capture_step(weft_optim *optim, int n_items)
+{
+    struct wf_optim_slot **slots = wf_calloc((size_t)optim->n_slots + 1, sizeof *slots);
+    int n = 0;
+
+    for (int i = 0; i < optim->n_slots; i++)
+        if (optim->slots[i].grad) slots[n++] = &optim->slots[i];
+    wf_optim_capture_update(optim, slots, n, optim->items, n_items, 1);
+    wf_free(slots);
+}
