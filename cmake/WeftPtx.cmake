@@ -1,5 +1,6 @@
-# weft_translated_kernels(NAME source.cu...): the kernels of these sources as a shared object for the stand-in of the CUDA
-# runtime (tests/gpu/runtime): nvcc's own PTX, made with the flags of libweft-cuda.so, translated to C (tests/gpu/ptx).
+# weft_translated_kernels(NAME source.cu... [ARCHITECTURE a] [INCLUDE folder]): the kernels of these sources as a shared object for the stand-in
+# of the CUDA runtime (tests/gpu/runtime): nvcc's own PTX, made with the flags of libweft-cuda.so, translated to C
+# (tests/gpu/ptx). The architecture is that of the kept PTX unless told; its PTX is in NAME.dir.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 if(POLICY CMP0116)
     cmake_policy(SET CMP0116 NEW) # paths in dependency files are found from the build folder
@@ -8,12 +9,19 @@ endif()
 function(weft_translated_kernels name)
     set(folder ${PROJECT_SOURCE_DIR}/tests/gpu/ptx)
     set(texts "")
-    foreach(source ${ARGN})
+    cmake_parse_arguments(ARG "" "ARCHITECTURE;INCLUDE" "" ${ARGN})
+    if(NOT ARG_ARCHITECTURE)
+        set(ARG_ARCHITECTURE ${WEFT_CUDA_PTX})
+    endif()
+    foreach(source ${ARG_UNPARSED_ARGUMENTS})
         get_filename_component(base ${source} NAME_WE)
         get_filename_component(source ${source} ABSOLUTE)
         set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir/${base})
-        set(options -std=c++17 -O3 -DNDEBUG -arch=compute_${WEFT_CUDA_PTX}
+        set(options -std=c++17 -O3 -DNDEBUG -arch=compute_${ARG_ARCHITECTURE}
             -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src)
+        if(ARG_INCLUDE)
+            list(APPEND options -I${ARG_INCLUDE})
+        endif()
         set(exact "")
         if(source IN_LIST WEFT_CUDA_EXACT)
             list(APPEND options -fmad=false)

@@ -157,7 +157,6 @@ static void issue(const struct wf_in_stream *entry, const struct wf_coll *coll)
 static struct wf_in_stream *new_entry(const struct wf_coll *coll)
 {
     struct wf_in_stream *entry = WF_NEW(struct wf_in_stream);
-    int span;
 
     entry->comm = coll->comm->device;
     entry->ready = wf_device_event_new();
@@ -206,6 +205,7 @@ static void look_after_graph(const struct wf_coll *coll)
 static void in_stream_start(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = new_entry(coll);
+    int span;
 
     entry->capture = wf_capture_number();
     if (entry->capture && entry->comm->capture != entry->capture) look_after_graph(coll);

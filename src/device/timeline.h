@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "device/capture.h"
 #include "device/device_driver.h"
 
 /** One kernel of an op on the compute stream, or one collective on the communication stream. */
@@ -24,12 +25,15 @@ int wf_timeline_length(void);
 /** The last forgets all spans. */
 void wf_timeline_stop(void);
 
-/** Around what is given to a stream. Nothing happens where nobody records. */
+/** Around what is given to a stream. Nothing happens where nobody records, nor in a capture, whose
+ * events have no time. */
 int wf_span_open_recorded(enum wf_stream stream, const char *name);
 void wf_span_close_recorded(int span);
 static inline int wf_span_open(enum wf_stream stream, const char *name)
 {
-    return wf_timeline_recorders ? wf_span_open_recorded(stream, name) : -1;
+    bool records = wf_timeline_recorders && !wf_capture_of_thread;
+
+    return records ? wf_span_open_recorded(stream, name) : -1;
 }
 static inline void wf_span_close(int span)
 {

@@ -167,6 +167,17 @@ template <class E, int length = 16 / (int)sizeof(E)> struct alignas(sizeof(E) * 
     E at[length];
 };
 
+/** Write a pack of 16 bytes at once. Without the words between, nvcc takes one of computed bf16
+ *  apart. */
+template <class E> __device__ __forceinline__ void store_pack(E *to, const pack<E> &v)
+{
+    pack<uint32_t> words;
+
+    static_assert(sizeof v == sizeof words, "a pack has 16 bytes");
+    memcpy(&words, &v, sizeof words);
+    *(pack<uint32_t> *)to = words;
+}
+
 /** The first `have` of n elements, zeros for the others; at once where all are there and `whole`
  *  says that the address is aligned to them. */
 template <class E, int n>

@@ -48,6 +48,13 @@ template <class E> struct tile_source {
     bool packed;           /* rows begin at multiples of 16 bytes and have no gaps */
 };
 
+/* The row that is number i. Where a row has 64 bytes, neighbours would lie in the same banks when
+ * eight lanes write two of them at once; those that are four apart do not. */
+template <int packs> __device__ __forceinline__ int row_in_turn(int i)
+{
+    return packs == 4 ? i / 8 * 8 + i % 2 * 4 + i % 8 / 2 : i;
+}
+
 /** Start to bring a tile of rows x columns into shared memory, with the threads of the block. */
 template <int rows, int columns, int threads, class E>
 __device__ __forceinline__ void load_tile(E *to, const tile_source<E> &from)
@@ -56,7 +63,7 @@ __device__ __forceinline__ void load_tile(E *to, const tile_source<E> &from)
 
 #pragma unroll
     for (int i = threadIdx.x; i < rows * packs; i += threads) {
-        int r = i / packs, c = i % packs * size;
+        int r = row_in_turn<packs>(i / packs), c = i % packs * size;
         E *at = to + r * (columns + FRAGMENT_GAP) + c;
         const E *x = from.x + r * from.row + c * from.column;
 

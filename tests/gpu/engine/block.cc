@@ -19,6 +19,7 @@ thread_local const position *here;
 static thread_local std::unique_ptr<multiprocessor> this_one;
 static std::atomic<uint64_t> blocks;
 static std::atomic<int> order_chosen{-1}; /* -1: ask the environment */
+static std::atomic<int> most_blocks{0};   /* 0: no limit */
 
 multiprocessor::multiprocessor()
 {
@@ -309,9 +310,30 @@ static order next_order(multiprocessor &m)
     return chosen < orders ? static_cast<order>(chosen) : static_cast<order>(launches++ % orders);
 }
 
-void run_grid(dim3 grid, dim3 block, size_t shared, const kernel_body &body)
+void run_few_blocks(int most) { most_blocks = most; }
+
+static size_t blocks_to_run(size_t count)
 {
-    size_t count = static_cast<size_t>(grid.x) * grid.y * grid.z;
+    int most = most_blocks;
+
+    return most == 0 ? count : std::min(count, static_cast<size_t>(std::max(most, 0)));
+}
+
+/* In each of `runs` equal parts of a grid another place, so that what repeats is not always met at
+ * the same place. */
+static size_t one_of_part(size_t part, size_t count, size_t runs)
+{
+    const double golden = 0.6180339887498949;
+    double place = static_cast<double>(part) * golden;
+
+    place -= static_cast<double>(static_cast<size_t>(place));
+    return static_cast<size_t>((static_cast<double>(part) + place) * static_cast<double>(count) /
+                               static_cast<double>(runs));
+}
+
+size_t run_grid(dim3 grid, dim3 block, size_t shared, const kernel_body &body)
+{
+    size_t count = static_cast<size_t>(grid.x) * grid.y * grid.z, runs = blocks_to_run(count);
 
     if (!this_one) this_one.reset(new multiprocessor());
     multiprocessor &m = *this_one;
@@ -321,10 +343,14 @@ void run_grid(dim3 grid, dim3 block, size_t shared, const kernel_body &body)
     m.thread_count = static_cast<int>(block.x * block.y * block.z);
     fiber_of_os_thread(&m.os_thread);
     order_with_caller(m, true);
-    for (size_t i = 0; i < count; i++)
-        run_block(m, grid, block, m.thread_order == reverse ? count - 1 - i : i, shared);
+    for (size_t i = 0; i < runs; i++) {
+        size_t number = runs < count ? one_of_part(i, count, runs) : i;
+
+        run_block(m, grid, block, m.thread_order == reverse ? count - 1 - number : number, shared);
+    }
     order_with_caller(m, false);
     here = nullptr;
+    return runs;
 }
 
 } // namespace engine

@@ -120,8 +120,10 @@ struct kernel_body {
 /** Whether a launch is one that the runtime takes; `most_shared`: what the kernel was allowed. */
 const size_t shared_without_leave = 48 << 10;
 cudaError_t check_launch(dim3 grid, dim3 block, size_t shared, size_t most_shared);
-/** Run all blocks of a grid now. */
-void run_grid(dim3 grid, dim3 block, size_t shared, const kernel_body &body);
+/** Run all blocks of a grid now; how many ran. */
+size_t run_grid(dim3 grid, dim3 block, size_t shared, const kernel_body &body);
+/** Of later grids at most so many blocks run, spread over the grid; 0: all, -1: none. */
+void run_few_blocks(int most);
 /** What gpu.h calls in the host build: both of these, and how much shared memory a kernel may ask
  * for. */
 cudaError_t allow_shared(const void *kernel, size_t bytes);

@@ -38,8 +38,10 @@ SPECIAL["%laneid"] = "ptx_lane(at)"
 class Writer:
     """Writes one function; knows its registers, parameters and variables in shared memory."""
 
-    def __init__(self, function, shared, functions):
+    def __init__(self, function, shared, functions, accesses):
         self.function = function
+        self.accesses = accesses  # of the module: the names of the instructions that reach memory
+        self.instruction = ""
         self.registers = {}
         self.parameters = {p.name: i for i, p in enumerate(function.parameters)}
         self.shared = shared
@@ -116,13 +118,15 @@ class Writer:
     def pointer(self, operand, space, size):
         """A C pointer to memory that PTX addresses."""
         base, offset = self.address(operand)
+        if space == "local":
+            return f"(void *)(uintptr_t)({self.value(base, 'u64')} + {offset & 0xffffffffffffffff}ull)"
+        self.accesses.append(self.instruction)
+        number = len(self.accesses) - 1
         if space == "shared":
             address = self.value(base, "u32")
-            return f"ptx_shared_at({address} + {offset & 0xffffffff}u, {size})"
+            return f"ptx_shared_at({address} + {offset & 0xffffffff}u, {size}, {number})"
         address = f"{self.value(base, 'u64')} + {offset & 0xffffffffffffffff}ull"
-        if space == "local":
-            return f"(void *)(uintptr_t)({address})"
-        return f"ptx_{space or 'generic'}_at({address}, {size})"
+        return f"ptx_{space or 'generic'}_at({address}, {size}, {number})"
 
     def place_argument(self):
         """Tells calls of one function apart, in messages and where threads must meet at one place."""
@@ -535,4 +539,16 @@ def translate(writer, name, operands):
         else:
             raise Unknown(f"instruction {name} {', '.join(operands)}")
     rule, match = found[name]
+    writer.instruction = name
     return rule(writer, match, operands)
+
+
+# Operations on floats that an instruction does for each thread; a matrix product is counted where it is computed (ptx.h).
+FLOPS = [(re.compile(pattern), count) for pattern, count in [
+    (r"fma\..*", 2),
+    (r"(add|sub|mul|div|min|max)\.(?:.*\.)?f(16|32|64)", 1),
+    (r"(sqrt|rcp|rsqrt|ex2|lg2)\..*", 1)]]
+
+
+def flops(name):
+    return next((count for pattern, count in FLOPS if pattern.fullmatch(name)), 0)

@@ -43,6 +43,7 @@ struct ptx_kernel {
     const uint16_t *bytes;
     void (*run)(void *const *arguments);
     unsigned most_threads;
+    const char *const *accesses; /* instructions that reach memory, by number in the module */
     struct ptx_kernel *next;
 };
 
@@ -70,25 +71,35 @@ _Noreturn void ptx_trap(void);
 _Noreturn void ptx_misaligned(uint64_t address, size_t bytes);
 
 /** Bytes of an address in shared memory, in global memory, and where the instruction does not say.
- */
-void *ptx_shared_at(uint32_t address, size_t bytes);
-void *ptx_find_global(uint64_t address, size_t bytes);
+ *  `number`: of the instruction among its module's (ptx_kernel.accesses). */
+void *ptx_shared_at(uint32_t address, size_t bytes, int number);
+void *ptx_find_global(uint64_t address, size_t bytes, int number);
+
+/** Whether a trace counts what kernels do (access_trace.h). */
+extern bool ptx_tracing;
+void ptx_count_flops(int count);
 
 /* Addresses of shared memory among those of all memory. */
 #define PTX_SHARED_WINDOW (1ull << 56)
 #define PTX_INLINE static inline __attribute__((always_inline, unused))
 
-PTX_INLINE void *ptx_global_at(uint64_t address, size_t bytes)
+/** The straight code that begins here has so many operations on floats. */
+PTX_INLINE void ptx_flops(int count)
 {
-    if (address & (bytes - 1)) ptx_misaligned(address, bytes);
-    return ptx_find_global(address, bytes);
+    if (ptx_tracing) ptx_count_flops(count);
 }
 
-PTX_INLINE void *ptx_generic_at(uint64_t address, size_t bytes)
+PTX_INLINE void *ptx_global_at(uint64_t address, size_t bytes, int number)
+{
+    if (address & (bytes - 1)) ptx_misaligned(address, bytes);
+    return ptx_find_global(address, bytes, number);
+}
+
+PTX_INLINE void *ptx_generic_at(uint64_t address, size_t bytes, int number)
 {
     if (address >= PTX_SHARED_WINDOW && address < PTX_SHARED_WINDOW + (1u << 30))
-        return ptx_shared_at((uint32_t)(address - PTX_SHARED_WINDOW), bytes);
-    return ptx_global_at(address, bytes);
+        return ptx_shared_at((uint32_t)(address - PTX_SHARED_WINDOW), bytes, number);
+    return ptx_global_at(address, bytes, number);
 }
 
 PTX_INLINE uint64_t ptx_generic_of_shared(uint64_t address) { return address + PTX_SHARED_WINDOW; }

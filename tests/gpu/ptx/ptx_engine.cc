@@ -4,6 +4,7 @@
 
 #include "device_address.h"
 #include "engine.h"
+#include "trace_hooks.h"
 #include "translated.h"
 
 using namespace engine;
@@ -89,6 +90,7 @@ static void multiply(const char *name, void product(matrix_product &), float *d,
     memcpy(m.b, b, sizeof m.b);
     memcpy(m.d, d, sizeof m.d);
     product(m);
+    if (ptx_tracing) access_trace::note_product();
     memcpy(d, m.d, sizeof m.d);
 }
 
@@ -142,14 +144,16 @@ uint64_t ptx_atomic_add_u64(void *p, uint64_t value)
 uint32_t ptx_shared(shared_array *array) { return shared_address(shared_memory(*array)); }
 uint32_t ptx_dynamic_shared(void) { return shared_address(dynamic_shared_memory()); }
 
-void *ptx_shared_at(uint32_t address, size_t bytes)
+void *ptx_shared_at(uint32_t address, size_t bytes, int number)
 {
+    if (ptx_tracing) access_trace::note_shared(address, bytes, number);
     if (address & (bytes - 1)) fail("%zu bytes at the shared address %u", bytes, address);
     return shared_at(address, bytes);
 }
 
-void *ptx_find_global(uint64_t address, size_t bytes)
+void *ptx_find_global(uint64_t address, size_t bytes, int number)
 {
+    if (ptx_tracing) access_trace::note_global(address, bytes, number);
     return stand_in::global_at(address, bytes);
 }
 

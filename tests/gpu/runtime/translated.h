@@ -13,7 +13,8 @@ struct translated_kernel {
     int parameters;
     const uint16_t *bytes; /* of each parameter */
     void (*run)(void *const *arguments);
-    unsigned most_threads; /* of a block; 0: no limit */
+    unsigned most_threads;       /* of a block; 0: no limit */
+    const char *const *accesses; /* instructions that reach memory, by number */
     translated_kernel *next;
 };
 

@@ -24,11 +24,11 @@ extern const struct wf_cuda_pointwise wf_cuda_pointwise_f32, wf_cuda_pointwise_f
 /* s, t and u are the call's scalars. */
 template <class E> struct scalars_as {
     typedef real<E> T;
-    T s, t, u;
+    T first, second, third;
 
     explicit scalars_as(const struct wf_scalars *scalars)
-        : s(scalar_as<T>(scalars->s[0])), t(scalar_as<T>(scalars->s[1])),
-          u(scalar_as<T>(scalars->s[2]))
+        : first(scalar_as<T>(scalars->s[0])), second(scalar_as<T>(scalars->s[1])),
+          third(scalar_as<T>(scalars->s[2]))
     {
     }
 };
@@ -40,7 +40,7 @@ template <class E> struct scalars_as {
         explicit name##_of(const struct wf_scalars *scalars) : scalars_as<E>(scalars) {}           \
         __device__ __forceinline__ result operator()(E e, absent, absent) const                    \
         {                                                                                          \
-            const T x = to_real(e), s = this->s, t = this->t, u = this->u;                         \
+            const T x = to_real(e), s = this->first, t = this->second, u = this->third;            \
                                                                                                    \
             (void)x, (void)s, (void)t, (void)u;                                                    \
             return from_real<result>(value);                                                       \
@@ -54,7 +54,7 @@ template <class E> struct scalars_as {
         __device__ __forceinline__ E operator()(E gradient, E saved, absent) const                 \
         {                                                                                          \
             const T d = to_real(gradient), z = to_real(saved);                                     \
-            const T s = this->s, t = this->t, u = this->u;                                         \
+            const T s = this->first, t = this->second, u = this->third;                            \
                                                                                                    \
             (void)d, (void)z, (void)s, (void)t, (void)u;                                           \
             return from_real<E>(value);                                                            \

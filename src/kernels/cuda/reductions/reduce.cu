@@ -157,7 +157,10 @@ __global__ void __launch_bounds__(BLOCK, 2)
     reduce_columns(columns p, const E *x, E *y, typename Op::total *partial, double scale)
 {
     typedef typename Op::total total;
-    GPU_SHARED(total, shared, [ROW_THREADS][COLUMN_THREADS * n]);
+    /* Of each n columns of a thread one is in each of n lines, so far apart that the columns of a
+     * warp lie in different banks both when they are written and in the order of columns. */
+    const int banks = 128 / sizeof(total), line = COLUMN_THREADS + (n < banks ? banks / n : 1);
+    GPU_SHARED(total, shared, [ROW_THREADS][n * line]);
     typename Op::take take;
     int64_t outer = divide_wide(blockIdx.x, p.tiles);
     int64_t first = (blockIdx.x - outer * (int64_t)p.tiles.value) * COLUMN_THREADS * n;
@@ -166,14 +169,15 @@ __global__ void __launch_bounds__(BLOCK, 2)
 
     for (int i = 0; i < n; i++) value[i] = Op::start();
     if (column < p.columns) reduce_rows<Op, E, n>(p, x + map_offset(p.kept, outer) + column, value);
-    for (int i = 0; i < n; i++) shared[threadIdx.y][threadIdx.x * n + i] = value[i];
+    for (int i = 0; i < n; i++) shared[threadIdx.y][i * line + threadIdx.x] = value[i];
     __syncthreads();
     for (int i = threadIdx.y * COLUMN_THREADS + threadIdx.x; i < COLUMN_THREADS * n;
          i += blockDim.y * COLUMN_THREADS) {
-        total sum = shared[0][i];
+        int at = i % n * line + i / n;
+        total sum = shared[0][at];
 
         if (first + i >= p.columns) break;
-        for (unsigned r = 1; r < blockDim.y; r++) sum = take(sum, shared[r][i]);
+        for (unsigned r = 1; r < blockDim.y; r++) sum = take(sum, shared[r][at]);
         write_result<Op>(p.pieces, outer * p.columns + first + i, sum, y, partial, scale);
     }
 }

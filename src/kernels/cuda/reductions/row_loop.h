@@ -29,8 +29,11 @@ __device__ __forceinline__ void for_row_packs(const E *x, int64_t n, int64_t ste
     if (step == 1) {
         before = elements_before_pack(x, n);
         packs = (n - before) / size;
-        for (int64_t i = thread; i < packs; i += width)
-            take(*(const pack<E> *)(x + before + i * size), before + i * size, size);
+        for (int64_t i = thread; i < packs; i += width) {
+            const pack<E> v = *(const pack<E> *)(x + before + i * size); /* 16 bytes at once */
+
+            take(v, before + i * size, size);
+        }
     }
     for (int64_t i = thread; i < n - packs * size; i += width) {
         int64_t j = i < before ? i : i + packs * size;
@@ -59,7 +62,7 @@ __device__ __forceinline__ void store_beside(E *y, int64_t j, int64_t step, int 
                                              const pack<E> &v)
 {
     if (count > 1 && step == 1 && (uintptr_t)(y + j) % sizeof v == 0) {
-        *(pack<E> *)(y + j) = v;
+        store_pack(y + j, v);
         return;
     }
     for (int i = 0; i < count; i++) y[(j + i) * step] = v.at[i];

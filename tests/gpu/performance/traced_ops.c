@@ -1,0 +1,155 @@
+/*
+ * traced_ops.c: every op passes wf_op_plan_lookup, which the linker's --wrap gives to this file:
+ * the launches between one call of it and the next are those of one op. The stand-in's streams must
+ * be eager.
+ *
+ * The least that an op moves is each element of its operands once, and of a table only the rows
+ * that are asked for.
+ */
+#include "traced_ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "access_trace.h"
+#include "base/elements/dtype.h"
+#include "dtensor/dispatch/plan_cache.h"
+#include "ops/op_table.h"
+#include "placement/layout.h"
+
+enum { TRACED_BLOCKS = 8, BLOCKS_OF_LISTS = 1024, MOST_LAUNCHES = 64, MOST_OPS = 4096, TEXT = 512 };
+
+static struct {
+    const char *model;
+    int ranks;
+    bool counting, on;
+    char op[TEXT]; /* "": nothing that has launches */
+    double least;
+    bool is_new;
+    int launches;
+    char *seen[MOST_OPS];
+    int n_seen;
+} ops;
+
+static bool note_seen(const char *text)
+{
+    for (int i = 0; i < ops.n_seen; i++)
+        if (strcmp(ops.seen[i], text) == 0) return false;
+    if (ops.n_seen == MOST_OPS) abort();
+    ops.seen[ops.n_seen++] = strdup(text);
+    return true;
+}
+
+static double bytes_of(const struct wf_layout *layout)
+{
+    double bytes = layout ? (double)wf_dtypes[layout->desc.dtype].size : 0;
+
+    for (int d = 0; layout && d < layout->desc.ndim; d++)
+        if (layout->desc.stride[d] != 0) bytes *= (double)layout->desc.shape[d];
+    return bytes;
+}
+
+static double least_bytes(const struct wf_op_plan *plan)
+{
+    double bytes = 0, out = 0;
+
+    for (int j = 0; j < plan->n_out; j++) out += bytes_of(plan->out[j]);
+    for (int i = 0; i < plan->n_in; i++) {
+        double in = plan->absent[i] ? 0 : bytes_of(plan->used[i]);
+
+        if (plan->op == WF_OP_embedding && in > out) in = out; /* the rows that are asked for */
+        bytes += in;
+    }
+    return bytes + out;
+}
+
+static void print_launch(const struct wt_cuda_launch *l)
+{
+    double blocks = (double)l->grid[0] * l->grid[1] * l->grid[2];
+    double scale = l->blocks_traced > 0 ? blocks / l->blocks_traced : 0;
+
+    printf("launch\t%s\t%.0f\t%u\t%zu\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%.3f\n",
+           l->kernel, blocks, l->block[0] * l->block[1] * l->block[2], l->shared, l->blocks_traced,
+           32 * scale * (l->sectors_read + l->sectors_written), 32 * scale * l->sectors_of_blocks,
+           scale * l->useful_bytes, scale * l->shared_passes, scale * l->shared_passes_least,
+           scale * l->flops, scale * l->tensor_flops, l->worst ? l->worst : "-", l->worst_ratio);
+}
+
+static void end_op(void)
+{
+    static struct wt_cuda_launch launches[MOST_LAUNCHES];
+    int n = wt_cuda_trace_end(launches, MOST_LAUNCHES);
+
+    ops.launches += n;
+    if (n > 0 && ops.is_new && ops.op[0]) {
+        if (n > MOST_LAUNCHES) abort();
+        printf("op\t%s\t%d\t%s\t%.0f\n", ops.model, ops.ranks, ops.op, ops.least);
+        for (int i = 0; i < n; i++) print_launch(&launches[i]);
+        fflush(stdout);
+    }
+    ops.op[0] = 0;
+    ops.is_new = false;
+}
+
+/* Ops whose last launch follows lists that others before it make: these have fewer blocks. */
+static bool makes_lists(const char *text) { return strncmp(text, "embedding_grad", 14) == 0; }
+
+static void begin_op(const char *text, double least)
+{
+    char key[TEXT + 64];
+
+    if (!ops.on) return;
+    end_op();
+    snprintf(ops.op, sizeof ops.op, "%s", text);
+    snprintf(key, sizeof key, "%s %d %s", ops.model, ops.ranks, text);
+    ops.least = least;
+    ops.is_new = !ops.counting && note_seen(key);
+    wt_cuda_trace_begin(!ops.is_new ? -1 : makes_lists(text) ? BLOCKS_OF_LISTS : TRACED_BLOCKS);
+}
+
+struct wf_op_plan *__wrap_wf_op_plan_lookup(enum wf_op op, weft_tensor *const *in, int n,
+                                            const struct wf_op_args *args);
+struct wf_op_plan *__real_wf_op_plan_lookup(enum wf_op op, weft_tensor *const *in, int n,
+                                            const struct wf_op_args *args);
+
+struct wf_op_plan *__wrap_wf_op_plan_lookup(enum wf_op op, weft_tensor *const *in, int n,
+                                            const struct wf_op_args *args)
+{
+    struct wf_op_plan *plan = __real_wf_op_plan_lookup(op, in, n, args);
+    char text[TEXT];
+
+    if (!plan || !ops.on) return plan;
+    wf_op_plan_print(plan, text, sizeof text);
+    /* Elements that are made without an input are numbers, masks, first values. */
+    begin_op(wf_ops[op].n_in == 0 ? "" : text, least_bytes(plan));
+    return plan;
+}
+
+void traced_ops_begin(const char *model, int ranks)
+{
+    ops.model = model;
+    ops.ranks = ranks;
+    ops.counting = false;
+    ops.launches = 0;
+    ops.on = true;
+    begin_op("", 0);
+}
+
+void traced_ops_count(void)
+{
+    ops.counting = true;
+    ops.launches = 0;
+    ops.on = true;
+    begin_op("", 0);
+}
+
+void traced_ops_name(const char *name, double least) { begin_op(name, least); }
+
+int traced_ops_end(void)
+{
+    end_op();
+    ops.on = false;
+    wt_cuda_trace_begin(-1); /* what nobody looks at: nothing runs */
+    return ops.launches;
+}
