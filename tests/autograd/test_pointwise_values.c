@@ -20,6 +20,9 @@
 
 enum { VALUES = 32, LINE = 1024 };
 
+static const char values_file[] = WT_SOURCE_DIR "/"
+                                                "tests/golden/pointwise.txt";
+
 struct block {
     char name[32];
     enum wf_op op;
@@ -174,7 +177,7 @@ static void check_block(struct block *b, double (*values)[VALUES])
 
 WT_UNIT(pointwise_ops__give_what_torch_gives)
 {
-    FILE *file = fopen(WT_SOURCE_DIR "/tests/golden/pointwise.txt", "r");
+    FILE *file = fopen(values_file, "r");
     double values[2][VALUES];
     char line[LINE];
     struct block b;
