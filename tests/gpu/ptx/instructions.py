@@ -268,6 +268,10 @@ def fused(w, m, o):
     return w.put(o[0], m[2], f"{function}{'f' if m[2] == 'f32' else ''}({a}, {b}, {c})")
 
 
+def add_to_zero(w, m, o):
+    return w.put(o[0], "f32", f"ptx_fma_to_zerof({w.value(o[1], 'f32')}, 1, {w.value(o[2], 'f32')})")
+
+
 def divide(w, m, o):
     return w.put(o[0], m[2], f"ptx_{m[1]}_{m[2]}({w.value(o[1], m[2])}, {w.value(o[2], m[2])})")
 
@@ -465,6 +469,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in [
     (rf"st(?:\.(?P<space>global|shared|local))?{CACHE}{VECTOR}\.{ACCESS}", store),
     (rf"(add|sub|mul\.lo)\.({INT})", arithmetic),
     (rf"(add|sub|mul)(?:\.rn)?\.({FLOAT})", arithmetic),
+    (r"add\.rz\.f32", add_to_zero),
     (rf"(and|or|xor)\.({BITS}|pred)", logic),
     (rf"not\.({BITS}|pred)", invert),
     (rf"neg\.(s16|s32|s64|{FLOAT})", negate),
