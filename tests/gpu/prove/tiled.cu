@@ -27,5 +27,5 @@ extern "C" __global__ void small_product(const bf16 *a, const bf16 *b, float *c)
     p.b = b;
     p.c = c;
     p.c_is_real = p.packed_a = p.packed_b = p.packed_c = true;
-    multiply_on_tensor_cores<small_form, true, true>(p);
+    multiply_on_tensor_cores<bf16, small_form, true, true>(p);
 }
