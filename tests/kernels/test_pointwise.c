@@ -364,7 +364,9 @@ static void check_base(weft_dtype dtype, int64_t n, const int *first)
 
         ck_assert(fabs(got - want) <= (wf_dtype_is_16_bit_float(dtype) ? 1e-2 : 1e-6));
     }
-    for (int64_t i = 0; i < 64; i++)
+    UNGUARD(y.memory, GUARD_BYTES);
+    UNGUARD(y.data + room * size, GUARD_BYTES);
+    for (int64_t i = 0; i < GUARD_BYTES; i++)
         ck_assert(y.data[first[2] * size - 1 - i] == 0x7b &&
                   y.data[(first[2] + n) * size + i] == 0x7b);
     wf_free(k.prep);
