@@ -133,40 +133,31 @@ static weft_tensor *call_with_scalars(enum wf_op op, weft_tensor *a, weft_tensor
     return wf_dispatch_op_one_output(op, in, b ? 2 : 1, &args);
 }
 
-/* Give each input that wants it its gradient, summed to its shape. */
-static void set_gradients(const struct wf_tape_node *n, weft_tensor **in, weft_tensor *da,
-                          weft_tensor *db)
+/* The gradient of an input that may have been broadcast. */
+static void set_input_gradient(const struct wf_tape_node *n, weft_tensor **in, int i,
+                               weft_tensor *gradient)
 {
-    if (wf_tape_node_needs_grad(n, 0))
-        in[0] = wf_sum_to_shape_of(da, wf_tape_node_input_layout(n, 0));
-    if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(db, wf_tape_node_input_layout(n, 1));
+    in[i] = wf_sum_to_shape_of(gradient, wf_tape_node_input_layout(n, i));
 }
 
 void wf_vjp_add(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    if (wf_tape_node_needs_grad(n, 0))
-        in[0] = wf_sum_to_shape_of(g, wf_tape_node_input_layout(n, 0));
-    if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(g, wf_tape_node_input_layout(n, 1));
+    if (wf_tape_node_needs_grad(n, 0)) set_input_gradient(n, in, 0, g);
+    if (wf_tape_node_needs_grad(n, 1)) set_input_gradient(n, in, 1, g);
 }
 
 void wf_vjp_sub(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    if (wf_tape_node_needs_grad(n, 0))
-        in[0] = wf_sum_to_shape_of(g, wf_tape_node_input_layout(n, 0));
-    if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(weft_neg(g), wf_tape_node_input_layout(n, 1));
+    if (wf_tape_node_needs_grad(n, 0)) set_input_gradient(n, in, 0, g);
+    if (wf_tape_node_needs_grad(n, 1)) set_input_gradient(n, in, 1, weft_neg(g));
 }
 
 void wf_vjp_mul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     if (wf_tape_node_needs_grad(n, 0))
-        in[0] =
-            wf_sum_to_shape_of(weft_mul(g, wf_saved_input(n, 1)), wf_tape_node_input_layout(n, 0));
+        set_input_gradient(n, in, 0, weft_mul(g, wf_saved_input(n, 1)));
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] =
-            wf_sum_to_shape_of(weft_mul(g, wf_saved_input(n, 0)), wf_tape_node_input_layout(n, 1));
+        set_input_gradient(n, in, 1, weft_mul(g, wf_saved_input(n, 0)));
 }
 
 /* y = a / b: da = g / b, db = -g y / b */
@@ -174,11 +165,9 @@ void wf_vjp_div(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *da = weft_div(g, wf_saved_input(n, 1));
 
-    if (wf_tape_node_needs_grad(n, 0))
-        in[0] = wf_sum_to_shape_of(da, wf_tape_node_input_layout(n, 0));
+    if (wf_tape_node_needs_grad(n, 0)) set_input_gradient(n, in, 0, da);
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(weft_neg(weft_mul(da, wf_saved_output(n, 0))),
-                                   wf_tape_node_input_layout(n, 1));
+        set_input_gradient(n, in, 1, weft_neg(weft_mul(da, wf_saved_output(n, 0))));
 }
 
 /* y = a^b: da = g b a^(b-1), 0 where b is; db = g y log a, 0 where a is and b >= 0 */
@@ -190,60 +179,73 @@ void wf_vjp_pow(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
     if (wf_tape_node_needs_grad(n, 0)) {
         weft_tensor *slope = weft_mul(b, weft_pow(a, weft_add_scalar(b, -1)));
 
-        in[0] = wf_sum_to_shape_of(weft_mul(g, weft_where(weft_eq(b, zero), zero, slope)),
-                                   wf_tape_node_input_layout(n, 0));
+        set_input_gradient(n, in, 0, weft_mul(g, weft_where(weft_eq(b, zero), zero, slope)));
     }
     if (wf_tape_node_needs_grad(n, 1)) {
         weft_tensor *slope = weft_mul(wf_saved_output(n, 0), weft_log(a));
         weft_tensor *at_zero = weft_where(weft_ge(b, zero), zero, slope);
 
         slope = weft_where(weft_eq(a, zero), at_zero, slope);
-        in[1] = wf_sum_to_shape_of(weft_mul(g, slope), wf_tape_node_input_layout(n, 1));
+        set_input_gradient(n, in, 1, weft_mul(g, slope));
     }
 }
 
+typedef weft_tensor *comparison(weft_tensor *a, weft_tensor *b);
+
 /* Half each where equal; else what lost has none. With NaN, nobody has lost. */
 static void give_gradient_to_winner(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in,
-                                    weft_tensor *a_lost, weft_tensor *b_lost)
+                                    comparison *a_lost, comparison *b_lost)
 {
+    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
     weft_tensor *zero = wf_number_like(g, 0);
-    weft_tensor *tied = weft_eq(wf_saved_input(n, 0), wf_saved_input(n, 1));
-    weft_tensor *share = weft_where(tied, weft_mul_scalar(g, 0.5), g);
+    weft_tensor *share = weft_where(weft_eq(a, b), weft_mul_scalar(g, 0.5), g);
 
-    set_gradients(n, in, weft_where(a_lost, zero, share), weft_where(b_lost, zero, share));
+    if (wf_tape_node_needs_grad(n, 0))
+        set_input_gradient(n, in, 0, weft_where(a_lost(a, b), zero, share));
+    if (wf_tape_node_needs_grad(n, 1))
+        set_input_gradient(n, in, 1, weft_where(b_lost(a, b), zero, share));
 }
 
 void wf_vjp_maximum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-
-    give_gradient_to_winner(n, g, in, weft_lt(a, b), weft_gt(a, b));
+    give_gradient_to_winner(n, g, in, weft_lt, weft_gt);
 }
 
 void wf_vjp_minimum(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-
-    give_gradient_to_winner(n, g, in, weft_gt(a, b), weft_lt(a, b));
+    give_gradient_to_winner(n, g, in, weft_gt, weft_lt);
 }
 
-/* NaN loses; of two the second. */
+/* fmax and fmin take NaN only where there is nothing else, and of two the first. Equal numbers are
+ * neither's. */
+static weft_tensor *fmax_gives_a(weft_tensor *a, weft_tensor *b)
+{
+    return weft_logical_or(weft_gt(a, b), weft_isnan(b));
+}
+
+static weft_tensor *fmin_gives_a(weft_tensor *a, weft_tensor *b)
+{
+    return weft_logical_or(weft_lt(a, b), weft_isnan(b));
+}
+
+static weft_tensor *fmax_gives_b(weft_tensor *a, weft_tensor *b)
+{
+    return weft_logical_not(weft_logical_or(weft_ge(a, b), weft_isnan(b)));
+}
+
+static weft_tensor *fmin_gives_b(weft_tensor *a, weft_tensor *b)
+{
+    return weft_logical_not(weft_logical_or(weft_le(a, b), weft_isnan(b)));
+}
+
 void wf_vjp_fmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-    weft_tensor *b_lost = weft_logical_or(weft_gt(a, b), weft_isnan(b));
-
-    give_gradient_to_winner(n, g, in, weft_logical_not(weft_logical_or(weft_ge(a, b), b_lost)),
-                            b_lost);
+    give_gradient_to_winner(n, g, in, fmax_gives_b, fmax_gives_a);
 }
 
 void wf_vjp_fmin(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-    weft_tensor *b_lost = weft_logical_or(weft_lt(a, b), weft_isnan(b));
-
-    give_gradient_to_winner(n, g, in, weft_logical_not(weft_logical_or(weft_le(a, b), b_lost)),
-                            b_lost);
+    give_gradient_to_winner(n, g, in, fmin_gives_b, fmin_gives_a);
 }
 
 void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -251,11 +253,9 @@ void wf_vjp_where(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in
     weft_tensor *zero = wf_number_like(g, 0);
 
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] = wf_sum_to_shape_of(weft_where(wf_saved_input(n, 0), g, zero),
-                                   wf_tape_node_input_layout(n, 1));
+        set_input_gradient(n, in, 1, weft_where(wf_saved_input(n, 0), g, zero));
     if (wf_tape_node_needs_grad(n, 2))
-        in[2] = wf_sum_to_shape_of(weft_where(wf_saved_input(n, 0), zero, g),
-                                   wf_tape_node_input_layout(n, 2));
+        set_input_gradient(n, in, 2, weft_where(wf_saved_input(n, 0), zero, g));
 }
 
 void wf_vjp_neg(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
@@ -294,25 +294,35 @@ void wf_vjp_cast(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 /* a - q b, q the quotient cut: da = g, db = -g q */
 void wf_vjp_fmod(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *q = weft_trunc(weft_div(wf_saved_input(n, 0), wf_saved_input(n, 1)));
+    if (wf_tape_node_needs_grad(n, 0)) set_input_gradient(n, in, 0, g);
+    if (wf_tape_node_needs_grad(n, 1)) {
+        weft_tensor *q = weft_trunc(weft_div(wf_saved_input(n, 0), wf_saved_input(n, 1)));
 
-    set_gradients(n, in, g, weft_neg(weft_mul(g, q)));
+        set_input_gradient(n, in, 1, weft_neg(weft_mul(g, q)));
+    }
 }
 
 /* ... rounded down */
 void wf_vjp_remainder(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *q = weft_floor(weft_div(wf_saved_input(n, 0), wf_saved_input(n, 1)));
+    if (wf_tape_node_needs_grad(n, 0)) set_input_gradient(n, in, 0, g);
+    if (wf_tape_node_needs_grad(n, 1)) {
+        weft_tensor *q = weft_floor(weft_div(wf_saved_input(n, 0), wf_saved_input(n, 1)));
 
-    set_gradients(n, in, g, weft_neg(weft_mul(g, q)));
+        set_input_gradient(n, in, 1, weft_neg(weft_mul(g, q)));
+    }
 }
 
 /* y = +a or -a: da = +g or -g, 0 where a is; db = 0 */
 void wf_vjp_copysign(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    weft_tensor *same = weft_mul(weft_sign(wf_saved_input(n, 0)), weft_sign(wf_saved_output(n, 0)));
+    if (wf_tape_node_needs_grad(n, 0)) {
+        weft_tensor *sign =
+            weft_mul(weft_sign(wf_saved_input(n, 0)), weft_sign(wf_saved_output(n, 0)));
 
-    set_gradients(n, in, weft_mul(g, same), weft_mul_scalar(g, 0));
+        set_input_gradient(n, in, 0, weft_mul(g, sign));
+    }
+    if (wf_tape_node_needs_grad(n, 1)) set_input_gradient(n, in, 1, weft_mul_scalar(g, 0));
 }
 
 /* The angle of (b, a): da = g b / (a^2 + b^2), db = -g a / (a^2 + b^2) */
@@ -321,7 +331,8 @@ void wf_vjp_atan2(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in
     weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
     weft_tensor *share = weft_div(g, weft_add(weft_square(a), weft_square(b)));
 
-    set_gradients(n, in, weft_mul(share, b), weft_neg(weft_mul(share, a)));
+    if (wf_tape_node_needs_grad(n, 0)) set_input_gradient(n, in, 0, weft_mul(share, b));
+    if (wf_tape_node_needs_grad(n, 1)) set_input_gradient(n, in, 1, weft_neg(weft_mul(share, a)));
 }
 
 /* y = sqrt(a^2 + b^2): da = g a / y, db = g b / y */
@@ -329,19 +340,24 @@ void wf_vjp_hypot(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in
 {
     weft_tensor *share = weft_div(g, wf_saved_output(n, 0));
 
-    set_gradients(n, in, weft_mul(share, wf_saved_input(n, 0)),
-                  weft_mul(share, wf_saved_input(n, 1)));
+    if (wf_tape_node_needs_grad(n, 0))
+        set_input_gradient(n, in, 0, weft_mul(share, wf_saved_input(n, 0)));
+    if (wf_tape_node_needs_grad(n, 1))
+        set_input_gradient(n, in, 1, weft_mul(share, wf_saved_input(n, 1)));
 }
 
 /* y = a log b: da = g log b, 0 where a is and b <= 0; db = g a / b */
 void wf_vjp_xlogy(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
-    weft_tensor *zero = wf_number_like(g, 0);
-    weft_tensor *constant = weft_logical_and(weft_eq(a, zero), weft_le(b, zero));
 
-    set_gradients(n, in, weft_mul(g, weft_where(constant, zero, weft_log(b))),
-                  weft_div(weft_mul(g, a), b));
+    if (wf_tape_node_needs_grad(n, 0)) {
+        weft_tensor *zero = wf_number_like(g, 0);
+        weft_tensor *constant = weft_logical_and(weft_eq(a, zero), weft_le(b, zero));
+
+        set_input_gradient(n, in, 0, weft_mul(g, weft_where(constant, zero, weft_log(b))));
+    }
+    if (wf_tape_node_needs_grad(n, 1)) set_input_gradient(n, in, 1, weft_div(weft_mul(g, a), b));
 }
 
 /* log(e^a + e^b): da = g sigmoid(a - b), db = g sigmoid(b - a) */
@@ -349,8 +365,10 @@ void wf_vjp_logaddexp(const struct wf_tape_node *n, weft_tensor *g, weft_tensor 
 {
     weft_tensor *difference = weft_sub(wf_saved_input(n, 0), wf_saved_input(n, 1));
 
-    set_gradients(n, in, weft_mul(g, weft_sigmoid(difference)),
-                  weft_mul(g, weft_sigmoid(weft_neg(difference))));
+    if (wf_tape_node_needs_grad(n, 0))
+        set_input_gradient(n, in, 0, weft_mul(g, weft_sigmoid(difference)));
+    if (wf_tape_node_needs_grad(n, 1))
+        set_input_gradient(n, in, 1, weft_mul(g, weft_sigmoid(weft_neg(difference))));
 }
 
 /* Those that have a gradient formula of d and z; z is what the row saves. */
