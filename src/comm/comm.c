@@ -165,7 +165,7 @@ void wf_comm_run_unobserved(struct wf_coll *coll)
 }
 
 /* One that the device itself carries out is captured. */
-static void leave_capture(const struct wf_coll *coll)
+static void leave_capture_if_through_host(const struct wf_coll *coll)
 {
     if (coll->comm->size == 1 || coll->backend->order) return;
     wf_capture_leave("%s: the collective goes through host memory", wf_coll_name(coll->kind));
@@ -185,7 +185,7 @@ void wf_comm_start(struct wf_coll *coll)
         (struct wf_last_collective){kind, coll->comm->label, wf_current_context};
     coll->agreement = NULL;
     coll->backend = backend_for(coll);
-    if (wf_capture_of_thread) leave_capture(coll);
+    if (wf_capture_of_thread) leave_capture_if_through_host(coll);
     if (wf_knobs.check >= 1 && coll->comm->size > 1 && kind != WEFT_COLL_SEND &&
         kind != WEFT_COLL_RECV) {
         if (wf_knobs.check >= 2)

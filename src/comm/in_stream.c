@@ -174,7 +174,7 @@ struct launches {
     struct wf_in_stream *now; /* between before and after */
 };
 
-static void look_after_launch(void *self, bool after)
+static void watch_one_launch(void *self, bool after)
 {
     struct launches *launches = self;
 
@@ -190,7 +190,7 @@ static void look_after_launch(void *self, bool after)
     forget_ended();
 }
 
-static void look_after_graph(const struct wf_coll *coll)
+static void watch_launches(const struct wf_coll *coll)
 {
     struct launches *launches = WF_NEW(struct launches);
 
@@ -198,7 +198,7 @@ static void look_after_graph(const struct wf_coll *coll)
     launches->bytes = wf_coll_payload_bytes(coll);
     coll->comm->device->capture = wf_capture_number();
     wf_capture_add_call((struct wf_changing_call){
-        .around_launch = look_after_launch, .release = wf_free, .self = launches});
+        .around_launch = watch_one_launch, .release = wf_free, .self = launches});
 }
 
 /* The end of some is looked for now and then, for what they hold. */
@@ -208,7 +208,7 @@ static void in_stream_start(struct wf_coll *coll)
     int span;
 
     entry->capture = wf_capture_number();
-    if (entry->capture && entry->comm->capture != entry->capture) look_after_graph(coll);
+    if (entry->capture && entry->comm->capture != entry->capture) watch_launches(coll);
     if (!entry->capture && ++given.count % LOOK_EVERY == 0) forget_ended();
     wf_device_driver->event_record(entry->ready, WF_STREAM_COMPUTE);
     wf_device_driver->stream_wait(WF_STREAM_COMM, entry->ready);
@@ -242,7 +242,7 @@ static bool in_stream_step(struct wf_coll *coll)
     return true;
 }
 
-static void in_stream_order_compute_stream(struct wf_coll *coll)
+static void make_compute_stream_wait(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
@@ -262,7 +262,7 @@ const struct wf_backend wf_backend_in_stream = {
     .name = "nccl",
     .start = in_stream_start,
     .step = in_stream_step,
-    .order = in_stream_order_compute_stream,
+    .order = make_compute_stream_wait,
     .missing = in_stream_describe_missing_ranks,
 };
 

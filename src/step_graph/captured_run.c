@@ -65,7 +65,7 @@ static weft_status make_inputs(weft_step_graph *graph, weft_tensor *const *in, i
 }
 
 /* Every rank's graph has a use, or none has. */
-static void agree_on_use(weft_step_graph *graph)
+static void keep_if_all_ranks_have_graph(weft_step_graph *graph)
 {
     struct wf_comm *comm = wf_mesh_axes_comm(graph->mesh, (1u << weft_mesh_ndim(graph->mesh)) - 1);
     int mine = graph->graph != NULL, *all;
@@ -94,7 +94,7 @@ static weft_tensor *capture(weft_step_graph *graph)
     wf_captured_draws_end(graph->draws);
     graph->graph = wf_capture_end(graph->reason, sizeof graph->reason);
     wf_observer_remove(observer);
-    agree_on_use(graph);
+    keep_if_all_ranks_have_graph(graph);
     if (graph->graph) {
         graph->captured = weft_retain(result);
         wf_step_graph_set_reason(graph, "this run was captured");

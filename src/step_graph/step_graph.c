@@ -62,7 +62,7 @@ void wf_step_graph_log_reason(weft_step_graph *graph)
 }
 
 /* What holds for any step now; NULL: nothing. */
-static const char *reason_of_surroundings(const weft_step_graph *graph)
+static const char *reason_why_no_step_can_be_launched(const weft_step_graph *graph)
 {
     if (weft_mesh_device(graph->mesh) != WEFT_CUDA) return "the mesh is not on a GPU";
     if (!weft_mesh_is_member(graph->mesh)) return "this rank is not in the mesh";
@@ -140,7 +140,7 @@ weft_tensor *weft_step_graph_run(weft_step_graph *graph, weft_tensor *const *in,
                 "step graph: %d inputs, or no list of them; at most %d", n, MOST_INPUTS);
     for (int i = 0; i < n; i++)
         if (!in[i]) return NULL;
-    why = reason_of_surroundings(graph);
+    why = reason_why_no_step_can_be_launched(graph);
     first = !graph->ran;
     if (why) {
         wf_step_graph_set_reason(graph, why);

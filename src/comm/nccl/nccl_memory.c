@@ -141,7 +141,7 @@ void wf_nccl_deregister_all(struct wf_nccl_comm *comm)
 /* ---- the driver's ---- */
 
 /* Also where there is no memory, which NCCL calls an error like others: then CUDA says so. */
-static void *map_by_cuda(size_t bytes, ncclResult_t refused)
+static void *cuda_malloc_instead(size_t bytes, ncclResult_t refused)
 {
     void *p = cuda_map(bytes);
 
@@ -158,11 +158,11 @@ static void *map(size_t bytes)
     ncclResult_t result;
     void *p = NULL;
 
-    if (!nccl_registers()) return map_by_cuda(bytes, ncclSuccess);
+    if (!nccl_registers()) return cuda_malloc_instead(bytes, ncclSuccess);
     result = wf_nccl.MemAlloc(&p, bytes);
     if (result != ncclSuccess) {
         (void)cudaGetLastError();
-        p = map_by_cuda(bytes, result);
+        p = cuda_malloc_instead(bytes, result);
     }
     if (p) insert_region(p, bytes, result == ncclSuccess);
     return p;
