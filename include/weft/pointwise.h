@@ -160,3 +160,24 @@ WEFT_API weft_tensor *weft_softsign(weft_tensor *x);
 /** (x + 3) / 6 between 0 and 1 / x times that (Howard et al., 2019) */
 WEFT_API weft_tensor *weft_hardsigmoid(weft_tensor *x);
 WEFT_API weft_tensor *weft_hardswish(weft_tensor *x);
+
+/* ---- chosen, in place, converted ---- */
+
+/** a where the bool tensor `condition` is true, else b; all three broadcast. */
+WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b);
+
+/**
+ * a += b in place, for values outside the tape. a may be a view with any strides, and b another
+ * view of the same storage: the sum is that of the elements before.
+ *
+ * ranks: every rank of the tensors' mesh
+ * fails: WEFT_ERR_STATE when a requires a gradient, or several of its elements lie at one place
+ *        (weft_expand); WEFT_ERR_SHAPE when the result would not have a's shape, dtype and layout
+ * grad:  none; a backward that saved the old elements is refused
+ * gives: a
+ */
+WEFT_API weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b);
+
+/** Another dtype; float to integer truncates, beyond the range to the nearest integer (u8: modulo
+ * 256), NaN to 0. grad: cast back, between floats only */
+WEFT_API weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype);

@@ -34,8 +34,7 @@
 #define FN(f) NULL, .rule = wf_##f
 #define WF_KERNEL_FN(f) WF_KERNEL_COUNT, .prepare = wf_##f
 #define PLANNER(f) NULL, .planner = wf_##f
-/* A column without function. */
-#define wf_NULL NULL
+#define wf_NULL NULL /* a column without function */
 
 const struct wf_op_row wf_ops[WF_OP_COUNT] = {
 #define WF_OP(id, attrs_, in, req, outs, rule_, linear_, reduce_, shape_, kernel_, saves_, vjp_)   \

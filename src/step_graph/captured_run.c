@@ -16,7 +16,7 @@
 #include "comm/comm.h"
 #include "device/capture.h"
 #include "mesh/mesh.h"
-#include "ops/captured_draws.h"
+#include "ops/fills/captured_draws.h"
 #include "ops/op_plan.h"
 #include "redistribute/in_flight.h"
 #include "tensor/tensor.h"

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "dtensor/dispatch/plan_cache.h"
-#include "ops/captured_draws.h"
+#include "ops/fills/captured_draws.h"
 
 struct captured_call {
     struct wf_op_plan *plan; /* one reference */

@@ -12,7 +12,7 @@
 #include "cases/op_cases.h"
 #include "gpu/check/check.h"
 #include "gpu/check/report.h"
-#include "ops/fill_ops.h"
+#include "ops/fills/fill_ops.h"
 #include "ops/op_functions.h"
 
 struct operands {

@@ -9,7 +9,7 @@
  * Over sharded classes the sums of a token travel together: 12 bytes, or 8 with whole targets. It
  * keeps several tensors as large as the logits, where cross_entropy.c keeps none.
  */
-#include "ops/cross_entropy.h"
+#include "ops/losses/cross_entropy.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/fill_ops.h"
+#include "ops/fills/fill_ops.h"
 #include "ops/op_functions.h"
 #include "random/generator.h"
 

@@ -8,7 +8,7 @@
  * add to the picked number and cost no further one. What is computed is in
  * kernels/cpu/reductions/cross_entropy_kernel.c.
  */
-#include "ops/cross_entropy.h"
+#include "ops/losses/cross_entropy.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* reduce.c: sums, means, maxima and softmax. */
+/* reduce.c: sums, means and maxima. */
 #include <weft/ops.h>
 
 #include "base/error.h"
+#include "ops/call_dims.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
 
@@ -21,6 +22,23 @@ weft_status wf_shape_reduce(struct wf_infer *call)
     }
     call->out[0].ndim = at;
     return WEFT_OK;
+}
+
+/* A reduced dim's label is missing in the result. */
+void wf_rule_reduce(const struct wf_infer *call, struct wf_dim_labels *labels)
+{
+    int n = wf_ndim_of_input(call, 0), at = 0;
+
+    for (int d = 0; d < n; d++) {
+        bool reduced = call->attrs->reduce.dims >> d & 1;
+
+        labels->in[0][d] = (int8_t)(d + 1);
+        if (!reduced)
+            labels->out[0][at++] = (int8_t)(d + 1);
+        else if (call->attrs->reduce.keep)
+            at++;
+    }
+    labels->count = n;
 }
 
 int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char *who)
@@ -82,45 +100,6 @@ void wf_vjp_max(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
         wf_sum_masked_dims(hit, wf_tape_node_op_plan(n)->attrs.reduce.dims, true, 1, NULL);
 
     in[0] = weft_mul(hit, weft_div(restore_reduced_dims(n, g), hits));
-}
-
-static weft_tensor *call_along_dim(enum wf_op op, weft_tensor *a, weft_tensor *b, int64_t dim)
-{
-    struct wf_op_args args = {WF_ATTRS(dim, .dim = dim)};
-
-    return wf_dispatch_op_one_output(op, (weft_tensor *[]){a, b}, b ? 2 : 1, &args);
-}
-
-void wf_vjp_softmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
-{
-    in[0] = call_along_dim(WF_OP_softmax_grad, g, wf_saved_output(n, 0),
-                           wf_tape_node_op_plan(n)->attrs.dim.dim);
-}
-
-void wf_vjp_log_softmax(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
-{
-    in[0] = call_along_dim(WF_OP_log_softmax_grad, g, wf_saved_output(n, 0),
-                           wf_tape_node_op_plan(n)->attrs.dim.dim);
-}
-
-weft_tensor *weft_softmax(weft_tensor *x, int dim)
-{
-    int d;
-
-    if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(x, "softmax"));
-    d = wf_normalize_dim(dim, weft_ndim(x), "softmax");
-    return d < 0 ? NULL : call_along_dim(WF_OP_softmax, x, NULL, d);
-}
-
-weft_tensor *weft_log_softmax(weft_tensor *x, int dim)
-{
-    int d;
-
-    if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(x, "log_softmax"));
-    d = wf_normalize_dim(dim, weft_ndim(x), "log_softmax");
-    return d < 0 ? NULL : call_along_dim(WF_OP_log_softmax, x, NULL, d);
 }
 
 weft_tensor *weft_sum(weft_tensor *x, const int *dims, int n, bool keep)

@@ -1,6 +1,6 @@
 /* captured_draws.c: the draws of a captured step as the first and the last of its changing calls.
  */
-#include "ops/captured_draws.h"
+#include "ops/fills/captured_draws.h"
 
 #include "device/capture.h"
 #include "random/step_draws.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ops/fill_ops.h"
+#include "ops/fills/fill_ops.h"
 #include "tensor/shape.h"
 #include <weft/autograd.h>
 

@@ -1,0 +1,71 @@
+/*
+ * losses.h: losses of predictions.
+ *
+ * What weft/ops.h says of every op holds here.
+ * ranks: every rank of the inputs' mesh, unless said otherwise
+ */
+#pragma once
+
+#include <weft/tensor.h>
+
+/** How the losses of tokens become one. */
+typedef enum weft_loss_reduction {
+    WEFT_LOSS_MEAN, /* their sum over the sum of their targets' weights; NaN when all are ignored */
+    WEFT_LOSS_SUM,
+    WEFT_LOSS_NONE /* a loss per token */
+} weft_loss_reduction;
+
+/** An ignore_index of 0, since 0 in a structure stands for -100. */
+#define WEFT_IGNORE_ZERO INT64_MIN
+
+/** Options of weft_cross_entropy_with. */
+typedef struct weft_cross_entropy_options {
+    int64_t ignore_index; /* a target without loss, gradient and part in the mean; 0: -100 */
+    weft_tensor *weight;  /* [V], of every class; NULL: all 1. It has no gradient */
+    double smoothing;     /* eps: the target is 1 - eps of itself and eps / V of every class */
+    double z_loss;        /* zeta: adds zeta (log sum exp z)^2 to a token's loss */
+    weft_loss_reduction reduction;
+    int class_dim; /* of the logits; 0: the last, -1 too (PyTorch: 1 when there are two or more) */
+} weft_cross_entropy_options;
+
+/**
+ * -sum_j w_j q_j log softmax(z)_j + zeta (log sum exp z)^2 per token, reduced as said.
+ *
+ * The loss is f32 (f64 for f64 logits), and so is all that is computed. Logits sharded over the
+ * classes stay where they are: forward one all-reduce of 4 bytes per token and one of 8, backward
+ * nothing; weights, smoothing and z-loss cost nothing more. Where tokens are sharded too, a sum is
+ * a partial sum along those axes, and a mean (over the tokens of all ranks) sends 12 bytes.
+ *
+ * shape: logits [*,V] (or with V at class_dim), target [*] of i32 or i64 -> [], or [*]. A target of
+ *        floating-point numbers is a distribution over the classes for each token, [*,V] as the
+ *        logits: nothing is ignored, a mean is over all tokens, and the gradient goes to it too
+ *        (12 bytes per token in the second all-reduce when it is sharded over the classes)
+ * fails: WEFT_ERR_SHAPE; WEFT_ERR_ARG for options out of range and for a target that is neither a
+ *        class nor ignored. A rank that alone knows of such a target (a sum or no reduction, with
+ *        tokens sharded) ends the job
+ * grad:  to the logits, in their layout; 0 for tokens that are ignored, even where the mean is NaN
+ */
+WEFT_API weft_tensor *weft_cross_entropy_with(weft_tensor *logits, weft_tensor *target,
+                                              weft_cross_entropy_options options);
+
+/** The mean, with nothing but an ignore_index (0 is 0 here). */
+WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *target,
+                                         int64_t ignore_index);
+
+/**
+ * Open a scope in which a cross-entropy must be computed in parallel (PyTorch's loss_parallel()).
+ *
+ * Logits sharded over their classes are never gathered, inside or outside. Inside, a cross-entropy
+ * with logits that are sharded otherwise, partial or whole is refused, because it would cost
+ * unintended communication, and so is a target that is neither replicated nor sharded as the logits
+ * are; a plain target or plain class weights are taken for replicated ones, a target as long as no
+ * other dim of the logits is sharded. Backward may run inside or outside.
+ *
+ * ranks: any; local, but all ranks alike
+ * gives: a scope: weft_scope_close or weft_scope_return ends it, and so does closing any scope
+ *        around it, so that leaving early because of an error ends the block too
+ */
+WEFT_API weft_scope *weft_loss_parallel_open(void);
+
+/** mean((a - b)^2) */
+WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b);
