@@ -116,14 +116,4 @@ WT_UNIT(lies__bias_counts_once)
     must_be_caught(WF_OP_linear, &lie, "R -> P");
 }
 
-/* ---- information ---- */
-
-/* Prints; asserts nothing. */
-WT_UNIT(rules__true_but_absent)
-{
-    if (!getenv("WT_EXPLORE")) return;
-    for (int i = 0; i < wt_op_case_count; i++)
-        if (wt_op_cases[i].dtypes >> WEFT_F64 & 1) wt_explore(&wt_op_cases[i], stdout);
-}
-
 int main(void) { return wt_unit_main_with("rules", set_up, NULL); }

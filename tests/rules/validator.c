@@ -460,6 +460,8 @@ int wt_explore(const struct wt_op_case *sample, FILE *out)
     struct wt_operand operand[WF_MAX_IN];
     int n = wt_operands(operand, sample, WEFT_F64), found = 0;
 
+    /* It ends the job at negative weights, which terms of a sum may be. */
+    if (sample->op == WF_OP_multinomial) return 0;
     if (row->n_in == 0 || n > 2 || row->n_out > 1 || !wf_op_has_kernel(row)) return 0;
     for (int i = 0; i < n; i++)
         if (operand[i].numel == 0 || operand[i].below)
