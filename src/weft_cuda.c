@@ -5,7 +5,7 @@
 #include "comm/nccl/nccl_comm.h"
 #include "device/cuda/cuda_driver.h"
 #include "device/cuda/library_calls.h"
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 #include "kernels/device_kernels.h"
 
 #define OF_CPU(name)

@@ -8,6 +8,7 @@
 
 enum family { GPT2, LLAMA };
 enum on_off { ON, OFF };
+enum device { CPU, GPU };
 
 struct options {
     const char *data, *config, *weights, *mesh, *plan, *checkpoint, *jsonl; /* NULL: not given */
@@ -15,6 +16,7 @@ struct options {
     struct decoder decoder;
     int schedule; /* a weft_schedule_kind */
     int loss;     /* an enum on_off */
+    int device;   /* an enum device */
     int token_bytes, context, batch, accumulate;
     int steps, until, warmup, period, every, sample;
     int ranks; /* threads of this process; 0: the processes that mpiexec started */

@@ -13,14 +13,15 @@
 
 static weft_status make_mesh(struct setup *s, bool fake)
 {
+    weft_device device = s->o->device == GPU ? WEFT_CUDA : WEFT_CPU;
     const char *text = s->o->mesh;
     int ranks = fake && !text ? 1 : weft_world_size();
 
     if (!text)
         s->mesh =
-            fake ? weft_mesh_new_fake(0, "tp=%d", ranks) : weft_mesh_new(WEFT_CPU, "tp=%d", ranks);
+            fake ? weft_mesh_new_fake(0, "tp=%d", ranks) : weft_mesh_new(device, "tp=%d", ranks);
     else
-        s->mesh = fake ? weft_mesh_new_fake(0, "%s", text) : weft_mesh_new(WEFT_CPU, "%s", text);
+        s->mesh = fake ? weft_mesh_new_fake(0, "%s", text) : weft_mesh_new(device, "%s", text);
     if (!s->mesh) return weft_error_status();
     for (int i = 0; i < weft_mesh_ndim(s->mesh); i++) {
         const char *name = weft_mesh_axis_name(s->mesh, i);
@@ -143,7 +144,8 @@ static weft_status spread(struct setup *s, bool fake)
     if (s->tp) status = weft_parallelize_module(s->model, s->tp, s->plan);
     if (status == WEFT_OK && s->o->print_plan && s->tp && weft_world_rank() == 0)
         status = weft_plan_print(s->model, s->tp, s->plan, stdout);
-    if (status == WEFT_OK && !fake) status = weft_module_materialize(s->model, WEFT_CPU);
+    if (status == WEFT_OK && !fake)
+        status = weft_module_materialize(s->model, weft_mesh_device(s->mesh));
     if (status == WEFT_OK && !fake && s->o->weights) status = load(s);
     if (status == WEFT_OK && s->dp) status = replicate(s, fake);
     return status;

@@ -16,6 +16,7 @@
 #include <weft/autograd.h>
 #include <weft/checkpoint.h>
 #include <weft/data_parallel.h>
+#include <weft/device.h>
 #include <weft/dtensor.h>
 #include <weft/dtype.h>
 #include <weft/error.h>

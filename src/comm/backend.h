@@ -17,7 +17,6 @@ struct wf_backend {
     void (*order)(struct wf_coll *coll);
     /** For the time-out: what is missing, as "not arrived: rank 1, 3". */
     void (*missing)(const struct wf_coll *coll, char *text, size_t bytes);
-    bool (*reads)(const struct wf_comm *comm, const void *p);
     /** The MPI state over which ranks compare their requests (mpi_agreement.c); NULL where the
      *  backend compares them itself. */
     struct wf_mpi_comm *(*compares_over)(const struct wf_comm *comm);
@@ -33,7 +32,7 @@ struct wf_comm {
     const char *label;
     int rank, size;
     int *world_ranks;
-    struct wf_device_comm *device; /* for collectives on a device: in_stream.h */
+    struct wf_device_comm *device; /* for collectives on a device: stream_ordered.h */
     uint64_t *calls;               /* collectives so far: the sequence number of fingerprints */
     bool shares; /* state, world_ranks, device and calls belong to another communicator */
 };

@@ -11,7 +11,7 @@
 #include "base/observers.h"
 #include "base/settings/knob.h"
 #include "base/sys.h"
-#include "comm/in_stream.h"
+#include "comm/stream_ordered.h"
 #include "device/capture.h"
 
 _Thread_local struct wf_comm_thread_state wf_comm_thread_state;

@@ -153,6 +153,3 @@ size_t wf_coll_payload_bytes(const struct wf_coll *coll);
  */
 size_t wf_coll_bytes_sent(const struct wf_coll *coll);
 const char *wf_coll_name(weft_coll kind);
-
-/** True when all ranks of the communicator can read `p` in place (zero-copy). */
-bool wf_comm_can_read_in_place(const struct wf_comm *comm, const void *p);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/settings/knob.h"
-#include "comm/in_stream.h"
+#include "comm/stream_ordered.h"
 #include "device/device.h"
 
 enum { WHY_BYTES = 512 };
@@ -76,7 +76,7 @@ static void choose(struct wf_comm *comm)
     fill_peer_info(library, comm->rank == 0, &mine);
     wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
     if (all_can(comm, all, why)) {
-        wf_in_stream_open(comm, all[0].comm);
+        wf_stream_ordered_open(comm, all[0].comm);
     } else {
         log_staging(comm, library->name, why);
         comm->device->backend = &wf_backend_staged;

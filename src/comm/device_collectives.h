@@ -1,7 +1,7 @@
 /*
  * device_collectives.h: what a device's shared object offers to collectives whose bytes it can move
  * from device to device by itself, in the order of the communication stream. CUDA's is NCCL
- * (comm/nccl). What is ordered with it, waited for and reported is in_stream.c's.
+ * (comm/nccl). What is ordered with it, waited for and reported is stream_ordered.c's.
  *
  * No function waits for a peer or for the device: opening a communicator and giving it a collective
  * go on in the background until `status` says that they are over. A rank is a thread.

@@ -338,13 +338,6 @@ static void nodes_describe_missing_ranks(const struct wf_coll *coll, char *text,
     if (op->running && op->inner.comm) op->inner.comm->backend->missing(&op->inner, text, bytes);
 }
 
-static bool nodes_can_read_in_place(const struct wf_comm *comm, const void *p)
-{
-    const struct nodes *nodes = comm->state;
-
-    return wf_shm_engine_can_read_in_place(nodes->inside, p);
-}
-
 static struct wf_mpi_comm *nodes_agreement_channel(const struct wf_comm *comm)
 {
     const struct nodes *nodes = comm->state;
@@ -451,7 +444,6 @@ const struct wf_backend wf_backend_multi_node = {
     .start = nodes_start,
     .step = nodes_progress,
     .missing = nodes_describe_missing_ranks,
-    .reads = nodes_can_read_in_place,
     .compares_over = nodes_agreement_channel,
     .open = nodes_open_comm,
     .close = nodes_close_comm,

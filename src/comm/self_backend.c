@@ -23,13 +23,6 @@ static void self_describe_missing_ranks(const struct wf_coll *coll, char *text, 
     if (bytes) text[0] = '\0';
 }
 
-static bool self_can_read_in_place(const struct wf_comm *comm, const void *p)
-{
-    (void)comm;
-    (void)p;
-    return true;
-}
-
 static void self_open_comm(struct wf_comm *comm, const struct wf_comm *world)
 {
     (void)world;
@@ -43,7 +36,6 @@ const struct wf_backend wf_backend_self = {
     .start = self_start,
     .step = self_progress,
     .missing = self_describe_missing_ranks,
-    .reads = self_can_read_in_place,
     .open = self_open_comm,
     .close = self_close_comm,
 };

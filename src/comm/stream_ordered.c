@@ -1,7 +1,7 @@
 /*
- * in_stream.c: the backend for collectives that the device itself carries out, in the order of its
- * communication stream (device_collectives.h). That stream waits for what the compute stream was
- * given before the start; the compute stream waits for the collective from wf_comm_wait on. The
+ * stream_ordered.c: the backend for collectives that the device itself carries out, in the order of
+ * its communication stream (device_collectives.h). That stream waits for what the compute stream
+ * was given before the start; the compute stream waits for the collective from wf_comm_wait on. The
  * host waits for neither.
  *
  * So a collective that never ends is noticed by whoever waits for the device later, on the host
@@ -10,7 +10,7 @@
  * In a captured step collectives are captured. Each launch of it is then looked after as one of
  * them: the first of each communicator.
  */
-#include "comm/in_stream.h"
+#include "comm/stream_ordered.h"
 
 #include <stdio.h>
 
@@ -258,7 +258,7 @@ static void in_stream_describe_missing_ranks(const struct wf_coll *coll, char *t
     snprintf(text, bytes, "the GPU has not ended it");
 }
 
-const struct wf_backend wf_backend_in_stream = {
+const struct wf_backend wf_backend_stream_ordered = {
     .name = "nccl",
     .start = in_stream_start,
     .step = in_stream_step,
@@ -282,18 +282,18 @@ static void wait_or_die(const struct wf_comm *comm, const char *what)
         die_of_opening(comm, what, why);
 }
 
-void wf_in_stream_open(struct wf_comm *comm, const unsigned char *id)
+void wf_stream_ordered_open(struct wf_comm *comm, const unsigned char *id)
 {
     struct wf_device_comm *device = comm->device;
 
     device->library = wf_device_library()->collectives;
     device->state = device->library->open(id, comm->size, comm->rank);
     wait_or_die(comm, "opened");
-    device->backend = &wf_backend_in_stream;
+    device->backend = &wf_backend_stream_ordered;
     wf_device_while_waiting = look_after_oldest;
 }
 
-void wf_in_stream_finish(struct wf_comm *comm)
+void wf_stream_ordered_finish(struct wf_comm *comm)
 {
     struct wf_backoff patience = {0};
 
@@ -304,7 +304,7 @@ void wf_in_stream_finish(struct wf_comm *comm)
     comm->device->library->finish(comm->device->state);
 }
 
-void wf_in_stream_close(struct wf_comm *comm)
+void wf_stream_ordered_close(struct wf_comm *comm)
 {
     struct wf_device_comm *device = comm->device;
 

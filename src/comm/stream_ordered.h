@@ -1,4 +1,5 @@
-/* in_stream.h: what a communicator has on a device: the backend that was chosen, and its state. */
+/* stream_ordered.h: what a communicator has on a device: the backend that was chosen, and its
+ * state. */
 #pragma once
 
 #include "comm/backend.h"
@@ -12,14 +13,14 @@ struct wf_device_comm {
     unsigned capture; /* in which it was used last */
 };
 
-extern const struct wf_backend wf_backend_in_stream;
+extern const struct wf_backend wf_backend_stream_ordered;
 
 /** Open the library's communicator of this id for the ranks of `comm`; a failure ends the job. */
-void wf_in_stream_open(struct wf_comm *comm, const unsigned char *id);
+void wf_stream_ordered_open(struct wf_comm *comm, const unsigned char *id);
 /** If it is open: take leave of the peers when what it was given has ended / close it then.
  * Collective. */
-void wf_in_stream_finish(struct wf_comm *comm);
-void wf_in_stream_close(struct wf_comm *comm);
+void wf_stream_ordered_finish(struct wf_comm *comm);
+void wf_stream_ordered_close(struct wf_comm *comm);
 
 /** The backend for a collective on a device. */
 const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, weft_coll kind);

@@ -94,7 +94,6 @@ const struct wf_backend wf_backend_local = {
     .start = wf_shm_engine_start,
     .step = wf_shm_engine_progress,
     .missing = wf_shm_engine_describe_missing_ranks,
-    .reads = wf_shm_engine_can_read_in_place,
     .open = threads_open_comm,
     .close = threads_close_comm,
 };

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/in_stream.h"
+#include "comm/stream_ordered.h"
 
 struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const char *label)
 {
@@ -129,10 +129,10 @@ void wf_comm_close_on_device(void)
 {
     struct wf_comm_thread_state *thread = &wf_comm_thread_state;
 
-    for (int i = 0; i < thread->n_comms; i++) wf_in_stream_finish(thread->comms[i]);
-    if (thread->world) wf_in_stream_finish(thread->world);
-    for (int i = 0; i < thread->n_comms; i++) wf_in_stream_close(thread->comms[i]);
-    if (thread->world) wf_in_stream_close(thread->world);
+    for (int i = 0; i < thread->n_comms; i++) wf_stream_ordered_finish(thread->comms[i]);
+    if (thread->world) wf_stream_ordered_finish(thread->world);
+    for (int i = 0; i < thread->n_comms; i++) wf_stream_ordered_close(thread->comms[i]);
+    if (thread->world) wf_stream_ordered_close(thread->world);
 }
 
 void wf_comm_free_all_but_world(void)
@@ -155,8 +155,3 @@ const char *wf_comm_label(const struct wf_comm *comm) { return comm->label; }
 const char *wf_comm_backend_name(const struct wf_comm *comm) { return comm->backend->name; }
 
 int wf_comm_created_count(void) { return wf_comm_thread_state.made; }
-
-bool wf_comm_can_read_in_place(const struct wf_comm *comm, const void *p)
-{
-    return comm->backend->reads(comm, p);
-}

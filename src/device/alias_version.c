@@ -1,5 +1,5 @@
 /*
- * shared_version.c: versions of blocks that are one storage to the program.
+ * alias_version.c: versions of blocks that are one storage to the program.
  *
  * Where an op may hand on its input's bytes or must copy them follows from strides, which differ
  * between ranks. A rank that copied keeps both blocks in a ring, in which a write to one counts for
@@ -9,11 +9,11 @@
 
 void wf_block_share_version(struct wf_block *of, struct wf_block *copy)
 {
-    if (!(of->special_cases & WF_BLOCK_SHARES_VERSION)) of->next = of;
+    if (!(of->flags & WF_BLOCK_ALIASED)) of->next = of;
     copy->next = of->next;
     of->next = copy;
-    of->special_cases |= WF_BLOCK_SHARES_VERSION;
-    copy->special_cases |= WF_BLOCK_SHARES_VERSION;
+    of->flags |= WF_BLOCK_ALIASED;
+    copy->flags |= WF_BLOCK_ALIASED;
 }
 
 void wf_block_record_write(struct wf_block *block, const char *op)
@@ -23,7 +23,7 @@ void wf_block_record_write(struct wf_block *block, const char *op)
     do {
         b->version++;
         b->writer = op;
-        b = b->special_cases & WF_BLOCK_SHARES_VERSION ? b->next : block;
+        b = b->flags & WF_BLOCK_ALIASED ? b->next : block;
     } while (b != block);
 }
 
@@ -33,6 +33,6 @@ void wf_block_unshare_version(struct wf_block *block)
 
     while (before->next != block) before = before->next;
     before->next = block->next;
-    block->special_cases &= (uint8_t)~WF_BLOCK_SHARES_VERSION;
-    if (before->next == before) before->special_cases &= (uint8_t)~WF_BLOCK_SHARES_VERSION;
+    block->flags &= (uint8_t)~WF_BLOCK_ALIASED;
+    if (before->next == before) before->flags &= (uint8_t)~WF_BLOCK_ALIASED;
 }

@@ -1,14 +1,16 @@
 /*
  * device.c: this rank's device: which one it takes, and when; events that are used again; which
- * device new tensors are made on. How bytes get there is in staging.c.
+ * device new tensors are made on. How bytes get there is in host_copies.c.
  */
 #include "device/device.h"
+
+#include <weft/device.h>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/settings/knob.h"
-#include "device/load.h"
+#include "device/load_library.h"
 
 enum { REASON_BYTES = 5120, EVENTS_AT_REST = 64, DEVICE_TEXT = 128 };
 
@@ -17,8 +19,8 @@ _Thread_local const struct wf_device_driver *wf_device_driver;
 static _Thread_local struct {
     const struct wf_device_library *library;
     int local_rank;
-    weft_device standard; /* of new tensors */
-    bool chosen;          /* by the program */
+    weft_device default_device; /* of new tensors */
+    bool chosen;                /* by the program */
     struct wf_device_event *events[EVENTS_AT_REST];
     int n_events;
 } rank;
@@ -56,7 +58,7 @@ static weft_status open_device_of_rank(const struct wf_device_library *library)
     return WEFT_OK;
 }
 
-weft_status wf_device_need(weft_device device)
+weft_status wf_device_ensure_open(weft_device device)
 {
     const struct wf_device_library *library;
     char why[REASON_BYTES];
@@ -69,10 +71,37 @@ weft_status wf_device_need(weft_device device)
 
 const struct wf_device_library *wf_device_library(void) { return rank.library; }
 
+int weft_device_count(weft_device device)
+{
+    const struct wf_device_library *library;
+    char why[REASON_BYTES];
+
+    if (device != WEFT_CUDA) return 1;
+    library = wf_device_library_load(why, sizeof why);
+    return library ? library->driver->count(why, sizeof why) : 0;
+}
+
+weft_status weft_device_memory(weft_device device, int64_t *unused, int64_t *total)
+{
+    struct wf_device_memory memory = {0};
+
+    WF_NEED(unused && total, WEFT_ERR_ARG, "device_memory: no room for the result");
+    WF_TRY(wf_device_ensure_open(device));
+    if (device == WEFT_CUDA) memory = wf_device_driver->memory();
+    *unused = memory.free;
+    *total = memory.total;
+    return WEFT_OK;
+}
+
+void weft_device_synchronize(weft_device device)
+{
+    if (device == WEFT_CUDA && wf_device_driver) wf_device_synchronize();
+}
+
 void wf_device_finalize(void)
 {
     rank.chosen = false;
-    rank.standard = WEFT_CPU;
+    rank.default_device = WEFT_CPU;
     if (!wf_device_driver) return;
     while (rank.n_events) wf_device_driver->event_free(rank.events[--rank.n_events]);
     wf_device_driver->close();
@@ -83,17 +112,17 @@ void wf_device_finalize(void)
 
 /* ---- where new tensors are ---- */
 
-weft_device wf_default_device(void) { return rank.standard; }
+weft_device wf_default_device(void) { return rank.default_device; }
 
 void wf_set_default_device(weft_device device)
 {
-    rank.standard = device;
+    rank.default_device = device;
     rank.chosen = true;
 }
 
 void wf_set_default_device_of_mesh(weft_device device)
 {
-    if (!rank.chosen && device == WEFT_CUDA) rank.standard = device;
+    if (!rank.chosen && device == WEFT_CUDA) rank.default_device = device;
 }
 
 /* ---- events ---- */

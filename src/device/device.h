@@ -27,9 +27,9 @@ void wf_device_set_local_rank(int local_rank);
  * and WEFT_META are always there. fails: with one sentence; ends the job in a world of several
  * ranks, since others may have one
  */
-weft_status wf_device_need(weft_device device);
+weft_status wf_device_ensure_open(weft_device device);
 
-/** This thread's driver; NULL before wf_device_need. */
+/** This thread's driver; NULL before wf_device_ensure_open. */
 extern _Thread_local const struct wf_device_driver *wf_device_driver;
 
 /** What the shared object offers, for a rank that has its device. */

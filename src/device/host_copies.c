@@ -1,7 +1,7 @@
 /*
- * staging.c: copies between a device and host memory that is the program's: through pinned blocks,
- * piece by piece. An upload is done for the host when its bytes are in those; a download waits, and
- * is counted.
+ * host_copies.c: copies between a device and host memory that is the program's: through pinned
+ * blocks, piece by piece. An upload is done for the host when its bytes are in those; a download
+ * waits, and is counted.
  */
 #include "base/error.h"
 #include "base/observers.h"

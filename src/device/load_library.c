@@ -1,8 +1,9 @@
 /*
- * load.c: finds and opens libweft-cuda.so when a rank first needs a GPU, so that programs on CPUs
- * load no CUDA library. It decides which file that is and whether it was built for this library.
+ * load_library.c: finds and opens libweft-cuda.so when a rank first needs a GPU, so that programs
+ * on CPUs load no CUDA library. It decides which file that is and whether it was built for this
+ * library.
  */
-#include "device/load.h"
+#include "device/load_library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

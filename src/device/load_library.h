@@ -1,4 +1,4 @@
-/* load.h: the shared object of a device, which a process loads once. */
+/* load_library.h: the shared object of a device, which a process loads once. */
 #pragma once
 
 #include "device/device_driver.h"

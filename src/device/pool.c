@@ -80,21 +80,21 @@ static struct wf_block *fail_out_of_memory(struct pool *pool, weft_device device
 
 /* ---- the hot path ---- */
 
-static void add_live_bytes(struct count *count, enum wf_category category, int64_t bytes)
+static void add_live_bytes(struct memory_counts *count, enum wf_category category, int64_t bytes)
 {
     int64_t live = count->live[category] += bytes;
 
     if (live > count->peak[category]) count->peak[category] = live;
 }
 
-static void count_new_block(struct count *count, const struct wf_block *block)
+static void count_new_block(struct memory_counts *count, const struct wf_block *block)
 {
     add_live_bytes(count, block->category, block->bytes);
     count->live_all += block->bytes;
     if (count->live_all > count->peak_all) count->peak_all = count->live_all;
 }
 
-static void init_live_block(struct count *count, struct wf_block *block, size_t bytes,
+static void init_live_block(struct memory_counts *count, struct wf_block *block, size_t bytes,
                             enum wf_category category)
 {
     block->refs = 1;
@@ -151,7 +151,7 @@ static weft_device device_of_block(const struct wf_block *block)
 
 static void remove_live_bytes(struct pool *pool, const struct wf_block *block)
 {
-    struct count *count = &pool->counts[device_of_block(block)];
+    struct memory_counts *count = &pool->counts[device_of_block(block)];
 
     count->live[block->category] -= block->bytes;
     count->live_all -= block->bytes;
@@ -159,7 +159,7 @@ static void remove_live_bytes(struct pool *pool, const struct wf_block *block)
 
 static void recycle_simulated(struct pool *pool, struct wf_block *block)
 {
-    block->special_cases = 0;
+    block->flags = 0;
     block->next = pool->spare;
     pool->spare = block;
 }
@@ -169,7 +169,7 @@ void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
     struct wf_block **list =
         &idle_blocks_of_region(pool, header_of_block(block)->region)[block->size_class];
 
-    block->special_cases = 0;
+    block->flags = 0;
     if (block->list != WF_LIST_DEVICE) FORBID(block->data, (size_t)block->capacity);
     pool->counts[device_of_block(block)].cached += block->capacity;
     block->next = *list;
@@ -179,9 +179,9 @@ void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
 __attribute__((noinline)) static void recycle_special_cases(struct pool *pool,
                                                             struct wf_block *block)
 {
-    if (block->special_cases & WF_BLOCK_SHARES_VERSION) wf_block_unshare_version(block);
+    if (block->flags & WF_BLOCK_ALIASED) wf_block_unshare_version(block);
     remove_live_bytes(pool, block);
-    if (block->special_cases & WF_BLOCK_SIMULATED)
+    if (block->flags & WF_BLOCK_SIMULATED)
         recycle_simulated(pool, block);
     else if (!wf_pool_hold_block(pool, block))
         wf_pool_push_idle(pool, block);
@@ -193,7 +193,7 @@ void wf_block_recycle(struct wf_block *block)
     struct wf_block **list;
 
     WF_ASSERT(block->refs == 0);
-    if (block->special_cases) {
+    if (block->flags) {
         recycle_special_cases(pool, block);
         return;
     }
@@ -208,7 +208,7 @@ void wf_block_recycle(struct wf_block *block)
 
 void wf_block_recategorize(struct wf_block *block, enum wf_category category)
 {
-    struct count *count = &wf_pool_of_thread->counts[device_of_block(block)];
+    struct memory_counts *count = &wf_pool_of_thread->counts[device_of_block(block)];
 
     count->live[block->category] -= block->bytes;
     block->category = (uint8_t)category;
@@ -226,7 +226,7 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
     *block = (struct wf_block){.refs = 1,
                                .category = (uint8_t)category,
                                .size_class = SIMULATED_CLASS,
-                               .special_cases = WF_BLOCK_SIMULATED,
+                               .flags = WF_BLOCK_SIMULATED,
                                .bytes = (int64_t)bytes};
     count_new_block(&pool->counts[WEFT_META], block);
     return block;
@@ -235,7 +235,7 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
 /* ---- devices ---- */
 
 static struct wf_block *new_block_of_list(size_t bytes, enum wf_category category,
-                                          enum wf_block_list list, unsigned special_cases)
+                                          enum wf_block_list list, unsigned flags)
 {
     weft_device device = wf_device_of_list(list);
     struct pool *pool = my_pool();
@@ -247,7 +247,7 @@ static struct wf_block *new_block_of_list(size_t bytes, enum wf_category categor
     block = new_block_trimming_if_full(pool, bytes, size_class, list);
     if (!block) return fail_out_of_memory(pool, device, bytes, category);
     if (list != WF_LIST_DEVICE) ALLOW(block->data, bytes);
-    block->special_cases = (uint8_t)special_cases;
+    block->flags = (uint8_t)flags;
     init_live_block(&pool->counts[device], block, bytes, category);
     return block;
 }
@@ -256,7 +256,7 @@ struct wf_block *wf_block_new_on(weft_device device, size_t bytes, enum wf_categ
 {
     if (device == WEFT_CPU) return wf_block_new(bytes, category);
     if (device == WEFT_META) return wf_block_new_simulated(bytes, category);
-    WF_TRY_PTR(wf_device_need(device));
+    WF_TRY_PTR(wf_device_ensure_open(device));
     return new_block_of_list(bytes, category, WF_LIST_DEVICE, WF_BLOCK_ON_DEVICE);
 }
 
@@ -278,7 +278,7 @@ struct wf_block *wf_block_new_pinned_or_die(size_t bytes, const char *what)
 
 struct wf_pool_stats wf_pool_stats_on(weft_device device, enum wf_category category)
 {
-    const struct count *count = &my_pool()->counts[device];
+    const struct memory_counts *count = &my_pool()->counts[device];
 
     if (category == WF_CATEGORIES)
         return (struct wf_pool_stats){count->live_all, count->peak_all, count->cached};
@@ -290,7 +290,7 @@ struct wf_pool_stats wf_pool_stats(enum wf_category category)
     return wf_pool_stats_on(WEFT_CPU, category);
 }
 
-static void reset_peak_bytes(struct count *count)
+static void reset_peak_bytes(struct memory_counts *count)
 {
     memcpy(count->peak, count->live, sizeof count->peak);
     count->peak_all = count->live_all;

@@ -39,19 +39,19 @@ struct wf_block {
     int32_t refs;
     uint8_t category;
     uint8_t size_class;
-    uint8_t list;          /* enum wf_block_list */
-    uint8_t special_cases; /* bits WF_BLOCK_..: what its release does besides the free list */
+    uint8_t list;       /* enum wf_block_list */
+    uint8_t flags;      /* bits WF_BLOCK_..: what its release does besides the free list */
     uint32_t version;   /* grows with every write in place; goes on when the block is used again */
     int32_t readers;    /* collectives in flight that still read it */
     const char *writer; /* the op of the last such write */
     int64_t bytes;      /* asked for: what the categories count */
     int64_t capacity;   /* of the size class */
-    struct wf_block *next; /* in a free list; in use, in the ring of WF_BLOCK_SHARES_VERSION */
+    struct wf_block *next; /* in a free list; in use, in the ring of WF_BLOCK_ALIASED */
 };
 
 enum {
-    WF_BLOCK_SIMULATED = 1,      /* without storage */
-    WF_BLOCK_SHARES_VERSION = 2, /* with the others of its ring */
+    WF_BLOCK_SIMULATED = 1, /* without storage */
+    WF_BLOCK_ALIASED = 2,   /* with the others of its ring */
     WF_BLOCK_ON_DEVICE = 4,
     WF_BLOCK_IN_COMPUTE =
         8, /* what was given to this stream so far may still use it: once released, */
@@ -87,7 +87,7 @@ struct wf_block *wf_block_new_pinned_or_die(size_t bytes, const char *what);
 /** `bits` (WF_BLOCK_IN_..): what was given to that stream uses the block, of a device or pinned. */
 static inline void wf_block_mark_used_by_stream(struct wf_block *block, unsigned bits)
 {
-    block->special_cases |= (uint8_t)bits;
+    block->flags |= (uint8_t)bits;
 }
 
 /** Back to the free list of its class; called by wf_block_release. */

@@ -32,7 +32,7 @@ enum {
 };
 
 /* One line per header, so that two hot blocks never share one. */
-struct header {
+struct block_header {
     _Alignas(WF_CLASS_UNIT) struct wf_block block;
     struct wf_region *region; /* NULL: the header is spare */
 };
@@ -40,10 +40,10 @@ struct header {
 struct chunk {
     _Alignas(WF_CLASS_UNIT) struct chunk *next;
     void *memory; /* what malloc returned */
-    struct header headers[CHUNK_HEADERS];
+    struct block_header headers[CHUNK_HEADERS];
 };
 
-struct count {
+struct memory_counts {
     int64_t live[WF_CATEGORIES], peak[WF_CATEGORIES];
     int64_t live_all, peak_all, cached;
 };
@@ -56,7 +56,7 @@ struct held_block {
 
 struct pool {
     int64_t until_failure; /* counts down on every request; fails on reaching 0 */
-    struct count counts[WEFT_DEVICES];
+    struct memory_counts counts[WEFT_DEVICES];
     enum wf_block_list comm_list; /* which list serves WF_MEM_COMM: WF_LIST_SHARED while a shared
                       source is installed */
     struct wf_block *idle[WF_BLOCK_LISTS][CLASSES];
@@ -93,9 +93,9 @@ static inline weft_device wf_device_of_list(enum wf_block_list list)
     return list == WF_LIST_DEVICE ? WEFT_CUDA : WEFT_CPU;
 }
 
-static inline struct header *header_of_block(struct wf_block *block)
+static inline struct block_header *header_of_block(struct wf_block *block)
 {
-    return (struct header *)(void *)block;
+    return (struct block_header *)(void *)block;
 }
 
 /** Where idle blocks of a region lie. */

@@ -16,7 +16,7 @@ struct reserved_block {
     uint32_t version, writes; /* at open; in place, until close */
 };
 
-static bool is_live_on_device(const struct header *header)
+static bool is_live_on_device(const struct block_header *header)
 {
     return header->region && header->block.list == WF_LIST_DEVICE && header->block.refs > 0;
 }

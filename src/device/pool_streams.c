@@ -13,13 +13,13 @@
 enum { IN_STREAMS = WF_BLOCK_IN_COMPUTE | WF_BLOCK_IN_COMM };
 
 /* The compute stream waits for the other where a block is in both. */
-static struct wf_device_event *record_event_after_last_use(unsigned special_cases)
+static struct wf_device_event *record_event_after_last_use(unsigned flags)
 {
     struct wf_device_event *event = wf_device_event_new();
 
-    if (special_cases & WF_BLOCK_IN_COMM) {
+    if (flags & WF_BLOCK_IN_COMM) {
         wf_device_driver->event_record(event, WF_STREAM_COMM);
-        if (!(special_cases & WF_BLOCK_IN_COMPUTE)) return event;
+        if (!(flags & WF_BLOCK_IN_COMPUTE)) return event;
         wf_device_driver->stream_wait(WF_STREAM_COMPUTE, event);
     }
     wf_device_driver->event_record(event, WF_STREAM_COMPUTE);
@@ -49,7 +49,7 @@ static void order_compute_after_last_use(unsigned in_streams)
 
 bool wf_pool_hold_block(struct pool *pool, struct wf_block *block)
 {
-    unsigned in_streams = block->special_cases & IN_STREAMS;
+    unsigned in_streams = block->flags & IN_STREAMS;
 
     if (block->list == WF_LIST_DEVICE) in_streams &= ~(unsigned)WF_BLOCK_IN_COMPUTE;
     if (!in_streams || !wf_device_driver) return false;

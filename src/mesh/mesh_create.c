@@ -187,7 +187,7 @@ static weft_status init_for_mesh_on(weft_device device)
 {
     WF_NEED((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "mesh: unknown device %d", (int)device);
     WF_TRY(init_library_if_needed());
-    WF_TRY(wf_device_need(device));
+    WF_TRY(wf_device_ensure_open(device));
     wf_set_default_device_of_mesh(device);
     return WEFT_OK;
 }

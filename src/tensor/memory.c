@@ -31,6 +31,8 @@ weft_memory weft_memory_simulated(weft_memory_category category)
 
 void weft_memory_reset_peak(void) { wf_pool_reset_peak(); }
 
+void weft_memory_trim(void) { wf_pool_trim(); }
+
 const char *wf_memory_category_name(int category)
 {
     static const char *const names[] = {"weights",     "gradients",     "optimizer",

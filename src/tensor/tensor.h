@@ -75,7 +75,7 @@ static inline void wf_tensor_before_write(const weft_tensor *t, const char *op)
     wf_wait_ready(t);
     if (block->readers > 0) wf_block_wait_readers(block);
     wf_inplace_write_count++;
-    if (block->special_cases) {
+    if (block->flags) {
         wf_block_record_write(block, op);
     } else {
         block->version++;

@@ -15,7 +15,7 @@ weft_device weft_set_default_device(weft_device device)
 
     if ((unsigned)device >= WEFT_DEVICES)
         WF_FAIL(WEFT_ERR_ARG, "default device: there is no device %d", (int)device);
-    else if (wf_device_need(device) == WEFT_OK)
+    else if (wf_device_ensure_open(device) == WEFT_OK)
         wf_set_default_device(device);
     return before;
 }

@@ -11,7 +11,7 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "comm/in_stream.h"
+#include "comm/stream_ordered.h"
 #include "device/device.h"
 #include "device/pool.h"
 #include "reference.h"
@@ -245,7 +245,7 @@ static double rounding(const struct run *run)
     const struct wf_device_comm *there = run->coll.comm->device;
     double ranks = wf_comm_size(run->coll.comm), most = 3 * ranks;
 
-    if (device == WEFT_CPU || !there || there->backend != &wf_backend_in_stream ||
+    if (device == WEFT_CPU || !there || there->backend != &wf_backend_stream_ordered ||
         !weft_dtype_is_float(run->test.dtype))
         return 0;
     if (run->test.reduce == WEFT_PRODUCT) most = pow(3, ranks);
@@ -573,7 +573,7 @@ int comm_cases_on_gpu(void *payload)
 {
     int failed;
 
-    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     device = WEFT_CUDA;
     failed = comm_cases(payload);
     device = WEFT_CPU;

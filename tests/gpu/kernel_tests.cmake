@@ -7,7 +7,7 @@
 set(subjects
     attention
     attention_bias
-    device_moves
+    driver_kernels
     embedding
     launch_parts
     like_cpu

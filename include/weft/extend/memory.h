@@ -26,6 +26,9 @@ WEFT_API weft_memory weft_memory_of(weft_memory_category category);
 WEFT_API weft_memory weft_memory_simulated(weft_memory_category category);
 /** Peaks of all devices, simulated ones too, start again at what is live. ranks: any; local */
 WEFT_API void weft_memory_reset_peak(void);
+/** Give memory that no tensor has back to the system and to the device, whose work is waited for;
+ * what comes later maps anew. ranks: any; local */
+WEFT_API void weft_memory_trim(void);
 WEFT_API void weft_print_memory(FILE *out);
 
 /** Count a tensor's bytes under this category from now on; modules do so with their parameters.

@@ -313,13 +313,6 @@ static void mpi_describe_missing_ranks(const struct wf_coll *coll, char *text, s
         wf_mpi_list_absent_ranks(coll->comm->state, coll->comm, op->number, text, bytes);
 }
 
-static bool mpi_can_read_in_place(const struct wf_comm *comm, const void *p)
-{
-    (void)comm;
-    (void)p;
-    return false;
-}
-
 static struct wf_mpi_comm *mpi_agreement_channel(const struct wf_comm *comm) { return comm->state; }
 
 static void mpi_open_comm(struct wf_comm *comm, const struct wf_comm *world)
@@ -351,7 +344,6 @@ const struct wf_backend wf_backend_mpi = {
     .start = mpi_start,
     .step = mpi_progress,
     .missing = mpi_describe_missing_ranks,
-    .reads = mpi_can_read_in_place,
     .compares_over = mpi_agreement_channel,
     .open = mpi_open_comm,
     .close = mpi_close_comm,

@@ -155,7 +155,6 @@ const struct wf_backend wf_backend_shm = {
     .start = wf_shm_engine_start,
     .step = wf_shm_engine_progress,
     .missing = wf_shm_engine_describe_missing_ranks,
-    .reads = wf_shm_engine_can_read_in_place,
     .open = shm_open_comm,
     .close = close_engine,
 };

@@ -96,11 +96,6 @@ static bool is_in_shared_range(const struct wf_shm_engine *engine, const void *p
     return at >= engine->low && at < engine->high && bytes <= engine->high - at;
 }
 
-bool wf_shm_engine_can_read_in_place(const struct wf_comm *comm, const void *p)
-{
-    return is_in_shared_range(comm->state, p, 1);
-}
-
 struct wf_shm_engine_slot *wf_shm_engine_slot(const struct wf_shm_engine_op *op, int rank)
 {
     const struct wf_shm_engine *engine = op->engine;

@@ -68,7 +68,6 @@ void wf_shm_engine_free(struct wf_shm_engine *engine);
 void wf_shm_engine_start(struct wf_coll *coll);
 bool wf_shm_engine_progress(struct wf_coll *coll);
 void wf_shm_engine_describe_missing_ranks(const struct wf_coll *coll, char *text, size_t bytes);
-bool wf_shm_engine_can_read_in_place(const struct wf_comm *comm, const void *p);
 
 /* ---- between shm_engine.c and shm_engine_transfer.c ---- */
 

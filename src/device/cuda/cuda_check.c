@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "device/cuda/for_kernels.h"
+#include "device/cuda/kernel_services.h"
 
 enum { ERROR_TEXT = 256 };
 

@@ -7,7 +7,7 @@
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_graph.h"
 #include "device/cuda/cuda_rank.h"
-#include "device/cuda/for_kernels.h"
+#include "device/cuda/kernel_services.h"
 
 /* ---- memory ---- */
 

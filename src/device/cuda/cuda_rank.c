@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_graph.h"
-#include "device/cuda/for_kernels.h"
+#include "device/cuda/kernel_services.h"
 #include "device/cuda/library_calls.h"
 
 enum { LEAST_CAPABILITY = 80 /* of the kernels in this file: compute capability 8.0 */ };

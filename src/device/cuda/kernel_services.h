@@ -1,6 +1,6 @@
 /*
- * for_kernels.h: what the CUDA kernels ask of the device of their rank, and what they tell it. C
- * and C++ read it.
+ * kernel_services.h: what the CUDA kernels ask of the device of their rank, and what they tell it.
+ * C and C++ read it.
  */
 #pragma once
 

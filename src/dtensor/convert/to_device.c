@@ -71,7 +71,7 @@ static weft_status check_copy_to_device(const weft_tensor *t, weft_device device
 {
     char text[256];
 
-    if ((unsigned)device < WEFT_DEVICES && !wf_is_meta(t)) return wf_device_need(device);
+    if ((unsigned)device < WEFT_DEVICES && !wf_is_meta(t)) return wf_device_ensure_open(device);
     weft_tensor_format(t, text, sizeof text);
     WF_NEED((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG, "to: there is no device %d for %s",
             (int)device, text);

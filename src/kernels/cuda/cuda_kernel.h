@@ -1,7 +1,7 @@
 /*
  * cuda_kernel.h: what every file of this folder shares on the host's side: the contract of
- * kernels.h, the stream and scratch memory of this rank (device/cuda/for_kernels.h), and launches
- * whose errors end the job.
+ * kernels.h, the stream and scratch memory of this rank (device/cuda/kernel_services.h), and
+ * launches whose errors end the job.
  *
  * A file has, for one family of ops, the __global__ functions, and per op a prepare function
  * wf_cuda_NAME that chooses among them. prepare may fail (WF_FAIL, WF_NEED: alike on all ranks,
@@ -24,7 +24,7 @@ extern "C" {
 #undef inline
 #include "base/error.h"
 #include "base/mem.h"
-#include "device/cuda/for_kernels.h"
+#include "device/cuda/kernel_services.h"
 #include "kernels/kernels.h"
 
 /** Every CUDA kernel's prepare function: wf_cuda_NAME, of the names in kernels.def. */

@@ -1,5 +1,5 @@
 /*
- * device_moves.h: what layers below the kernels do to device memory: moving, filling and scaling
+ * driver_kernels.h: what layers below the kernels do to device memory: moving, filling and scaling
  * elements. They are functions of the device driver (device/device_driver.h) and run on the compute
  * stream.
  */

@@ -1,11 +1,11 @@
 /*
- * test_device_moves.c: what layers below the kernels do to device memory (device_moves.h), beside
- * what they do to memory of the host.
+ * test_driver_kernels.c: what layers below the kernels do to device memory (driver_kernels.h),
+ * beside what they do to memory of the host.
  */
 #include "both_devices.h"
 
 #include "base/elements/strided_copy.h"
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 
 /* ---- strided copies ---- */
 
@@ -173,4 +173,4 @@ WT_UNIT(power__is_of_the_size)
     }
 }
 
-int main(void) { return wt_unit_main("device_moves"); }
+int main(void) { return wt_unit_main("driver_kernels"); }

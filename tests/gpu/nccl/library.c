@@ -4,7 +4,7 @@
  */
 #include "comm/nccl/nccl_comm.h"
 #include "device/cuda/cuda_driver.h"
-#include "device/cuda/for_kernels.h"
+#include "device/cuda/kernel_services.h"
 #include "device/cuda/library_calls.h"
 #include "kernels/device_kernels.h"
 #include "loops.h"

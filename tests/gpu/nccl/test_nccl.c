@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/settings/knob.h"
 #include "comm/comm_cases.h"
-#include "comm/in_stream.h"
+#include "comm/stream_ordered.h"
 #include "device/capture.h"
 #include "device/device.h"
 #include "device/pool.h"
@@ -89,7 +89,7 @@ static int order(void *payload)
     struct wf_coll first, second;
 
     (void)payload;
-    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     size = wf_comm_size(wf_comm_world());
     a = numbers(1);
     b = numbers(2);
@@ -160,7 +160,7 @@ static int registered(void *payload)
     int failed = 0;
 
     (void)payload;
-    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     for (long round = 1; round <= 2; round++) {
         for (int i = 0; i < 3; i++) failed += sum_once((float)i);
         if (registrations() != round * each) {
@@ -180,7 +180,7 @@ static int no_memory(void *payload)
     int failed;
 
     (void)payload;
-    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     first = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
     second = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
     failed = !first || second || weft_error_status() != WEFT_ERR_MEMORY;
@@ -201,7 +201,7 @@ static int many(void *payload)
     struct wf_block *a, *sum;
 
     (void)payload;
-    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     a = numbers(1);
     sum = numbers(0);
     for (int i = 0; i < 63; i++) { /* the 64th start would look which have ended */
@@ -224,7 +224,7 @@ static int missing(void *payload)
     int failed = 0;
 
     (void)payload;
-    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     a = numbers(1);
     sum = numbers(0);
     coll = sum_of(a, sum);
@@ -275,7 +275,7 @@ static int launch_graphs(bool all)
     float ranks;
     int failed = 0;
 
-    if (wf_device_need(WEFT_CUDA) != WEFT_OK) return 1;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     ranks = (float)wf_comm_size(wf_comm_world());
     a = numbers(1);
     sum = numbers(0);

@@ -2,7 +2,7 @@
 #include "kernels/cuda/prepare.h"
 extern "C" {
 #include "kernels/cat_copies.h"
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 #include "kernels/loop_nest.h"
 }
 

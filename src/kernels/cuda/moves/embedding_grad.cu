@@ -11,7 +11,7 @@
 #include "kernels/cuda/moves/embedding.h"
 
 extern "C" {
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 }
 
 namespace

@@ -1,10 +1,10 @@
 /*
- * scale_elements.cu: filling, dividing and raising arrays without gaps, for layers below the
- * kernels (device_moves.h). Results have the CPU's bits: divisions and square roots are rounded
+ * fill_divide_power.cu: filling, dividing and raising arrays without gaps, for layers below the
+ * kernels (driver_kernels.h). Results have the CPU's bits: divisions and square roots are rounded
  * once.
  */
 extern "C" {
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 }
 #include "kernels/cuda/pointwise/arrays.h"
 

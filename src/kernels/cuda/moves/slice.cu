@@ -8,7 +8,7 @@
  */
 #include "kernels/cuda/moves/words.h"
 extern "C" {
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 }
 
 /* Operands of a nest over the output: its index along the dim is an address too, of which a step

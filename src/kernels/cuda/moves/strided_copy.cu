@@ -5,7 +5,7 @@
  * their own rows.
  */
 extern "C" {
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 }
 #include "kernels/cuda/moves/words.h"
 

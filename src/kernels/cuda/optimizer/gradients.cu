@@ -83,7 +83,7 @@ const struct wf_optimizer_kernels wf_cuda_optimizer_kernels = {wf_cuda_optimizer
                                                                sync_master_weights,
                                                                wf_cuda_add_squares,
                                                                wf_cuda_add_powers,
-                                                               wf_cuda_raise_to_max,
+                                                               wf_cuda_atomic_max,
                                                                scale,
                                                                axpy,
                                                                clamp};

@@ -129,7 +129,7 @@ void wf_cuda_add_powers(weft_dtype dtype, int64_t count, const void *x, double p
         join_dtype(powers{p}, dtype, count, x, total);
 }
 
-void wf_cuda_raise_to_max(weft_dtype dtype, int64_t count, const void *x, double *total)
+void wf_cuda_atomic_max(weft_dtype dtype, int64_t count, const void *x, double *total)
 {
     join_dtype(largest(), dtype, count, x, total);
 }

@@ -242,7 +242,7 @@ void wf_cublaslt_product_free(struct cublaslt_product *p)
     wf_free(p);
 }
 
-bool wf_cublaslt_takes(const void *a, const void *b, const void *bias, const void *c)
+bool wf_cublaslt_supports(const void *a, const void *b, const void *bias, const void *c)
 {
     return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)bias | (uintptr_t)c) % ALIGNMENT == 0;
 }

@@ -164,7 +164,7 @@ void wf_cuda_product_free(struct product_plan *plan) { wf_cublaslt_product_free(
 void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan, const void *a,
                          const void *b, const void *bias, void *c, void *scratch)
 {
-    if (plan->cublaslt && wf_cublaslt_takes(a, b, bias, c))
+    if (plan->cublaslt && wf_cublaslt_supports(a, b, bias, c))
         wf_cublaslt_product_run(plan->cublaslt, a, b, bias, c, scratch);
     else
         run_own(k, plan, a, b, bias, c, scratch);

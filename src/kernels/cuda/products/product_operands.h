@@ -8,7 +8,7 @@
 #include "kernels/cuda/products/product.h"
 
 extern "C" {
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 #include "kernels/matrix_view.h"
 }
 

@@ -17,7 +17,7 @@
 #include "kernels/cuda/reductions/row_loop.h"
 
 extern "C" {
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 }
 
 namespace
