@@ -13,7 +13,10 @@
 #include "device/cuda/kernel_services.h"
 #include "device/cuda/library_calls.h"
 
-enum { LEAST_CAPABILITY = 80 /* of the kernels in this file: compute capability 8.0 */ };
+enum {
+    LEAST_CAPABILITY = 80, /* of the kernels in this file: compute capability 8.0 */
+    AT_CLOSE = 4
+};
 static const size_t LEAST_SCRATCH = (size_t)1 << 20;
 
 static _Thread_local struct {
@@ -26,6 +29,8 @@ static _Thread_local struct {
     int n_kept;
     struct wf_cuda_fault *fault;
     int multiprocessors, shared_bytes;
+    void (*at_close[AT_CLOSE])(void);
+    int n_at_close;
 } rank;
 
 /* ---- which device ---- */
@@ -96,6 +101,7 @@ bool wf_cuda_open_device(int number, char *why, size_t room)
 void wf_cuda_close_device(void)
 {
     wf_cuda_synchronize();
+    while (rank.n_at_close) rank.at_close[--rank.n_at_close]();
     for (int s = 0; s < WF_STREAMS; s++) WF_CUDA_CHECK(cudaStreamDestroy(rank.streams[s]));
     WF_CUDA_CHECK(cudaFree(rank.scratch));
     while (rank.n_kept) WF_CUDA_CHECK(cudaFree(rank.kept_scratch[--rank.n_kept]));
@@ -121,6 +127,12 @@ struct wf_device_memory wf_cuda_memory(void)
 }
 
 /* ---- for the driver and the kernels ---- */
+
+void wf_cuda_at_close(void (*close)(void))
+{
+    if (rank.n_at_close == AT_CLOSE) WF_DIE("CUDA: more than %d functions at close", (int)AT_CLOSE);
+    rank.at_close[rank.n_at_close++] = close;
+}
 
 cudaStream_t wf_cuda_stream(enum wf_stream stream) { return rank.streams[stream]; }
 

@@ -14,6 +14,10 @@ struct CUstream_st *wf_cuda_compute_stream(void);
  * caller's have run; kept between calls, so a second call with as many bytes allocates nothing. */
 void *wf_cuda_scratch(size_t bytes);
 
+/** `close` runs when this rank gives its device back, which is idle then: for what a kernel's file
+ * keeps per rank. At most 4 of them. */
+void wf_cuda_at_close(void (*close)(void));
+
 /** What the device has: multiprocessors, shared memory that a block may ask for. */
 int wf_cuda_multiprocessors(void);
 size_t wf_cuda_max_shared_bytes(void);

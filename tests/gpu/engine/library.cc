@@ -63,6 +63,28 @@ void *wf_cuda_scratch(size_t bytes)
     return kept.memory;
 }
 
+namespace
+{
+
+/* A rank gives its device back where its OS thread ends. */
+struct closing {
+    void (*close[4])(void);
+    int n = 0;
+    ~closing()
+    {
+        while (n) close[--n]();
+    }
+};
+
+} // namespace
+
+void wf_cuda_at_close(void (*close)(void))
+{
+    static thread_local closing functions;
+
+    functions.close[functions.n++] = close;
+}
+
 int wf_cuda_multiprocessors(void) { return number_of_environment("WT_GPU_MULTIPROCESSORS", 3); }
 
 size_t wf_cuda_max_shared_bytes(void)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <deque>
 
 #include <cublasLt.h>
@@ -124,12 +125,15 @@ void multiply(const algorithm &of, const void *bias, const void *a, const void *
     }
 }
 
+std::atomic<int> handles; // that are open
+
 struct at_end {
     bool called = false;
     ~at_end()
     {
-        if (called) return;
-        fprintf(stderr, "nobody has called cuBLASLt\n");
+        if (called && handles == 0) return;
+        fprintf(stderr, called ? "%d handles were not destroyed\n" : "nobody has called cuBLASLt\n",
+                handles.load());
         _exit(1);
     }
 };
@@ -143,9 +147,15 @@ extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
-    static int one;
+    handles++;
+    *handle = reinterpret_cast<cublasLtHandle_t>(new int());
+    return CUBLAS_STATUS_SUCCESS;
+}
 
-    *handle = reinterpret_cast<cublasLtHandle_t>(&one);
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    handles--;
+    delete &as<int>(handle);
     return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -55,16 +55,27 @@ bool load(char *why)
 
 const lt_functions &library() { return functions; }
 
-/* This rank's: a rank is a thread and keeps to one device. It lasts as long as the rank. */
+/* This rank's: a rank is a thread and keeps to one device, until it gives that back. */
+thread_local struct {
+    cublasLtHandle_t handle; /* NULL: the library cannot be used */
+    bool asked;
+} lt_of_rank;
+
+void close_cublaslt()
+{
+    if (lt_of_rank.handle) library().Destroy(lt_of_rank.handle);
+    lt_of_rank = {};
+}
+
 cublasLtHandle_t cublaslt_handle_of_rank()
 {
-    static thread_local cublasLtHandle_t handle;
-    static thread_local bool asked;
-
-    if (!asked && wf_load_once(&loaded, load) && library().Create(&handle) != CUBLAS_STATUS_SUCCESS)
-        handle = NULL;
-    asked = true;
-    return handle;
+    if (lt_of_rank.asked) return lt_of_rank.handle;
+    lt_of_rank.asked = true;
+    if (wf_load_once(&loaded, load) &&
+        library().Create(&lt_of_rank.handle) != CUBLAS_STATUS_SUCCESS)
+        lt_of_rank.handle = NULL;
+    wf_cuda_at_close(close_cublaslt);
+    return lt_of_rank.handle;
 }
 
 /* One way to call the library, with or without a bias. */
