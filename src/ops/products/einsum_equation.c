@@ -92,6 +92,7 @@ weft_status wf_einsum_parse(struct wf_einsum *e, const char *equation, const int
 {
     const char *at = equation;
     int hidden = 0;
+    bool another;
 
     *e = (struct wf_einsum){.n_in = n};
     for (int i = 0; i < n; i++) {
@@ -101,9 +102,10 @@ weft_status wf_einsum_parse(struct wf_einsum *e, const char *equation, const int
                 "einsum: \"%s\" does not name the %d dims of operand %d", equation, ndims[i], i);
         if (rest > hidden) hidden = rest;
         WF_TRY(read_term(e->in[i], &at, rest, equation));
-        WF_NEED(i == n - 1 ? *at != ',' : *at == ',', WEFT_ERR_ARG,
-                "einsum: \"%s\" is not about %d operands", equation, n);
-        if (*at == ',') at++;
+        another = *at == ',';
+        WF_NEED(another == (i < n - 1), WEFT_ERR_ARG, "einsum: \"%s\" is not about %d operands",
+                equation, n);
+        if (another) at++;
     }
     if (*at == '\0') {
         infer_result(e, hidden);
