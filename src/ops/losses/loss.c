@@ -63,7 +63,7 @@ static weft_tensor *divergence(weft_tensor *log_p, weft_tensor *q, const weft_lo
 /* ---- of probabilities ---- */
 
 /* Logarithms are no less than this, and denominators no less than that, as in PyTorch. */
-static const double least_log = -100, least_variance = 1e-12;
+static const double least_log = -100, least_variance = (double)1e-12f;
 
 static weft_tensor *log_of(weft_tensor *p) { return weft_clamp_min(weft_log(p), least_log); }
 
