@@ -1,8 +1,8 @@
 /*
  * convolution.h: convolutions, pooling and resizing, over the last one to three dims.
  *
- * What weft/ops.h says of every op holds here. Sizes of options are those of the last dims, in their
- * order; what is not given is 0 and means what is said. Names and values are torch's.
+ * What weft/ops.h says of every op holds here. Sizes of options are those of the last dims, in
+ * their order; what is not given is 0 and means what is said. Names and values are torch's.
  *
  * Batch and channels may be sharded where they are. A convolution's result is sharded in its
  * channels as the weight's dim 0 is, and a partial sum where the channels that go in are sharded;

@@ -117,7 +117,8 @@ WEFT_API weft_tensor *weft_binary_cross_entropy_with_logits(weft_tensor *z, weft
 /** q (log q - log_p) */
 WEFT_API weft_tensor *weft_kl_div(weft_tensor *log_p, weft_tensor *q, weft_loss_options options);
 
-/** x over its p-norm (p > 0, INFINITY too) along a dim, which is no less than eps (torch: 1e-12). */
+/** x over its p-norm (p > 0, INFINITY too) along a dim, which is no less than eps (torch: 1e-12).
+ */
 WEFT_API weft_tensor *weft_normalize(weft_tensor *x, double p, int dim, double eps);
 /** a b / (|a| |b|) along a dim, which disappears; lengths are no less than eps (torch: 1e-8). a and
  * b broadcast, but in that dim. */

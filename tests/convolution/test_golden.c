@@ -146,14 +146,24 @@ struct windows {
 };
 
 static const struct windows windows[] = {
-    {"max1", 1, {2, 3, 11}, MAXIMUM, {.kernel = {3}, .stride = {2}, .padding = {1}}, {.align_corners = false}},
+    {"max1",
+     1,
+     {2, 3, 11},
+     MAXIMUM,
+     {.kernel = {3}, .stride = {2}, .padding = {1}},
+     {.align_corners = false}},
     {"max2",
      2,
      {2, 3, 7, 9},
      MAXIMUM,
      {.kernel = {3, 2}, .stride = {2, 2}, .padding = {1, 0}, .dilation = {1, 2}, .ceil = true},
      {.align_corners = false}},
-    {"average1", 1, {2, 3, 11}, AVERAGE, {.kernel = {4}, .stride = {3}, .padding = {2}}, {.align_corners = false}},
+    {"average1",
+     1,
+     {2, 3, 11},
+     AVERAGE,
+     {.kernel = {4}, .stride = {3}, .padding = {2}},
+     {.align_corners = false}},
     {"average2",
      2,
      {2, 3, 7, 9},
@@ -173,7 +183,12 @@ static const struct windows windows[] = {
     {"nearest1", 1, {2, 3, 5}, RESIZE, {.ceil = false}, {.size = {8}}},
     {"nearest2", 2, {2, 3, 4, 5}, RESIZE, {.ceil = false}, {.scale = {2, 2}}},
     {"nearest2_down", 2, {2, 3, 7, 5}, RESIZE, {.ceil = false}, {.scale = {0.6, 1.7}}},
-    {"exact2", 2, {2, 3, 7, 5}, RESIZE, {.ceil = false}, {.size = {3, 8}, .mode = WEFT_NEAREST_EXACT}},
+    {"exact2",
+     2,
+     {2, 3, 7, 5},
+     RESIZE,
+     {.ceil = false},
+     {.size = {3, 8}, .mode = WEFT_NEAREST_EXACT}},
     {"linear1", 1, {2, 3, 5}, RESIZE, {.ceil = false}, {.size = {9}, .mode = WEFT_LINEAR}},
     {"bilinear2", 2, {2, 3, 4, 5}, RESIZE, {.ceil = false}, {.scale = {2, 2}, .mode = WEFT_LINEAR}},
     {"bilinear2_scale",
@@ -188,7 +203,12 @@ static const struct windows windows[] = {
      RESIZE,
      {.ceil = false},
      {.size = {7, 3}, .mode = WEFT_LINEAR, .align_corners = true}},
-    {"trilinear3", 3, {1, 2, 3, 4, 2}, RESIZE, {.ceil = false}, {.size = {5, 2, 4}, .mode = WEFT_LINEAR}},
+    {"trilinear3",
+     3,
+     {1, 2, 3, 4, 2},
+     RESIZE,
+     {.ceil = false},
+     {.size = {5, 2, 4}, .mode = WEFT_LINEAR}},
     {"bicubic2", 2, {2, 3, 4, 5}, RESIZE, {.ceil = false}, {.scale = {2, 2}, .mode = WEFT_CUBIC}},
     {"bicubic2_corners",
      2,
@@ -252,7 +272,8 @@ WT_TEST_TIMES_IN_WORLD(windows__are_those_of_torch, w, k, WINDOWS)
 /* MATH-18: all ranks but one are empty; and a batch of more */
 WT_TEST_TIMES_IN_WORLD(interpolate__of_a_batch_of_one, w, k, 6)
 {
-    static const char *const names[] = {"upsample_nearest", "upsample_bilinear", "upsample_bicubic"};
+    static const char *const names[] = {"upsample_nearest", "upsample_bilinear",
+                                        "upsample_bicubic"};
     static const weft_interpolation modes[] = {WEFT_NEAREST, WEFT_LINEAR, WEFT_CUBIC};
     const struct wt_golden *golden = wt_golden_open("convolution");
     weft_interpolate_options o = {.scale = {2, 2}, .mode = modes[k % 3]};

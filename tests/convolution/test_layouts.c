@@ -53,7 +53,8 @@ WT_TEST_TIMES_IN_WORLD(conv__of_groups_sends_nothing, w, k, 3)
     int64_t channels = k == 0 ? 24 : k == 1 ? 5 : 48, groups = k == 2 ? 24 : channels;
     weft_conv_options o = {.padding = {3}, .groups = groups, .causal = true};
     weft_tensor *x = leaf(TENSOR(0, 2, channels, 9)), *y, *want;
-    weft_tensor *weight = leaf(TENSOR(1, channels, channels / groups, 4)), *bias = leaf(TENSOR(2, channels));
+    weft_tensor *weight = leaf(TENSOR(1, channels, channels / groups, 4)),
+                *bias = leaf(TENSOR(2, channels));
     weft_tensor *in[] = {leaf(wt_spread(w, weft_detach(x), "S(1)")),
                          leaf(wt_spread(w, weft_detach(weight), "S(0)")),
                          leaf(wt_spread(w, weft_detach(bias), "S(0)"))};
@@ -130,7 +131,8 @@ WT_TEST_TIMES_IN_WORLD(conv__trains_along_a_sharded_width, w, k, 2)
     bool even = wide / 4 % ranks == 0;
 
     for (int step = 0; step < 3; step++) {
-        weft_tensor *x = TENSOR(3 + step, 2, 3, high, wide), *up = TENSOR(7, 2, 8, high / 4, wide / 4);
+        weft_tensor *x = TENSOR(3 + step, 2, 3, high, wide),
+                    *up = TENSOR(7, 2, 8, high / 4, wide / 4);
         weft_tensor *spread_x = wt_spread(w, x, "S(3)"), *spread_up = wt_spread(w, up, "S(3)"), *y;
 
         weft_ledger_reset(w->ledger);
@@ -155,7 +157,8 @@ WT_TEST_TIMES_IN_WORLD(conv__reads_beyond_its_shard, w, k, 4)
 {
     int64_t wide = k & 1 ? 13 : 32, stride = k & 2 ? 2 : 1;
     weft_conv_options o = {.padding = {3, 3}, .stride = {1, stride}, .groups = 3};
-    weft_tensor *x = leaf(TENSOR(0, 2, 3, 8, wide)), *weight = leaf(TENSOR(1, 3, 1, 7, 7)), *y, *want;
+    weft_tensor *x = leaf(TENSOR(0, 2, 3, 8, wide)), *weight = leaf(TENSOR(1, 3, 1, 7, 7)), *y,
+                *want;
     weft_tensor *in[] = {leaf(wt_spread(w, weft_detach(x), "S(3)")),
                          leaf(wt_spread(w, weft_detach(weight), "R"))};
 
@@ -185,29 +188,33 @@ WT_TEST_IN_WORLD(conv__gives_the_gradients_that_are_wanted, w)
                     NULL, (weft_conv_options){.dilation = {2}});
     WT_ALL(wt_has_shape(y, 3, (int64_t)4, (int64_t)5, (int64_t)7) && wt_is_placed(y, "R"));
     y = weft_conv3d(wt_spread(w, TENSOR(0, 2, 3, 4, 5, 6), "R"),
-                    wt_spread(w, TENSOR(1, 4, 3, 2, 2, 2), "R"), NULL, (weft_conv_options){.groups = 1});
+                    wt_spread(w, TENSOR(1, 4, 3, 2, 2, 2), "R"), NULL,
+                    (weft_conv_options){.groups = 1});
     WT_ALL(wt_has_shape(y, 5, (int64_t)2, (int64_t)4, (int64_t)3, (int64_t)4, (int64_t)5));
     WT_ALL(wt_is_placed(y, "R"));
-    y = weft_conv1d(wt_spread(w, TENSOR(0, 6, 11), "R"), wt_spread(w, TENSOR(1, 5, 6, 3), "R"), NULL,
-                    (weft_conv_options){.groups = 1});
+    y = weft_conv1d(wt_spread(w, TENSOR(0, 6, 11), "R"), wt_spread(w, TENSOR(1, 5, 6, 3), "R"),
+                    NULL, (weft_conv_options){.groups = 1});
     WT_ALL(wt_has_shape(y, 2, (int64_t)5, (int64_t)9));
 }
 
 WT_TEST_IN_WORLD(conv__refuses_what_does_not_fit, w)
 {
     weft_conv_options o = {.groups = 1}, two = {.groups = 2}, negative = {.padding = {-1}};
-    weft_tensor *x = wt_spread(w, TENSOR(0, 2, 3, 8), "R"), *weight = wt_spread(w, TENSOR(1, 4, 3, 3), "R");
-    weft_tensor *large = wt_spread(w, TENSOR(1, 4, 3, 9), "R"), *other = wt_spread(w, TENSOR(1, 4, 2, 3), "R");
-    weft_tensor *refused[] = {weft_conv1d(x, large, NULL, o),
-                              weft_conv1d(x, other, NULL, o),
-                              weft_conv1d(x, weight, NULL, two),
-                              weft_conv1d(x, weight, NULL, negative),
-                              weft_conv2d(x, weight, NULL, o),
-                              weft_conv1d(x, weight, wt_spread(w, TENSOR(2, 3), "R"), o),
-                              weft_max_pool1d(x, (weft_pool_options){.kernel = {9}}, NULL),
-                              weft_max_pool1d(x, (weft_pool_options){.kernel = {0}}, NULL),
-                              weft_avg_pool1d(x, (weft_pool_options){.kernel = {2}, .padding = {2}}),
-                              weft_interpolate(x, (weft_interpolate_options){.mode = WEFT_LINEAR})};
+    weft_tensor *x = wt_spread(w, TENSOR(0, 2, 3, 8), "R"),
+                *weight = wt_spread(w, TENSOR(1, 4, 3, 3), "R");
+    weft_tensor *large = wt_spread(w, TENSOR(1, 4, 3, 9), "R"),
+                *other = wt_spread(w, TENSOR(1, 4, 2, 3), "R");
+    weft_tensor *refused[] = {
+        weft_conv1d(x, large, NULL, o),
+        weft_conv1d(x, other, NULL, o),
+        weft_conv1d(x, weight, NULL, two),
+        weft_conv1d(x, weight, NULL, negative),
+        weft_conv2d(x, weight, NULL, o),
+        weft_conv1d(x, weight, wt_spread(w, TENSOR(2, 3), "R"), o),
+        weft_max_pool1d(x, (weft_pool_options){.kernel = {9}}, NULL),
+        weft_max_pool1d(x, (weft_pool_options){.kernel = {0}}, NULL),
+        weft_avg_pool1d(x, (weft_pool_options){.kernel = {2}, .padding = {2}}),
+        weft_interpolate(x, (weft_interpolate_options){.mode = WEFT_LINEAR})};
 
     for (int i = 0; i < 10; i++) {
         wt_note("case %d", i);
@@ -219,10 +226,12 @@ WT_TEST_IN_WORLD(conv__refuses_what_does_not_fit, w)
 /* Where the largest is, and not-a-number is larger; a rank's rows alone. */
 WT_TEST_IN_WORLD(max_pool__says_where, w)
 {
-    weft_tensor *x = weft_from_data(WEFT_F32, (int64_t[]){1, 1, 9}, 3, (float[]){1, 3, 3, 0, -1, -2, NAN, 5, 7});
+    weft_tensor *x =
+        weft_from_data(WEFT_F32, (int64_t[]){1, 1, 9}, 3, (float[]){1, 3, 3, 0, -1, -2, NAN, 5, 7});
     weft_tensor *y, *at;
 
-    y = weft_max_pool1d(wt_spread(w, x, "R"), (weft_pool_options){.kernel = {2}, .stride = {2}, .ceil = true}, &at);
+    y = weft_max_pool1d(wt_spread(w, x, "R"),
+                        (weft_pool_options){.kernel = {2}, .stride = {2}, .ceil = true}, &at);
     WT_ALL(wt_near_full(y, (double[]){3, 3, -1, NAN, 7}, WT_EXACT));
     WT_ALL(wt_near_full(at, (double[]){1, 2, 4, 6, 8}, WT_EXACT));
     WT_ALL(weft_tensor_dtype(at) == WEFT_I64);
@@ -231,7 +240,8 @@ WT_TEST_IN_WORLD(max_pool__says_where, w)
 /* A second call of the same shapes makes no plan, so no primitive of oneDNN. */
 WT_TEST_IN_WORLD(conv__plans_once, w)
 {
-    weft_tensor *x = wt_spread(w, TENSOR(0, 4, 6, 8), "S(0)"), *weight = wt_spread(w, TENSOR(1, 4, 3, 3), "R");
+    weft_tensor *x = wt_spread(w, TENSOR(0, 4, 6, 8), "S(0)"),
+                *weight = wt_spread(w, TENSOR(1, 4, 3, 3), "R");
     weft_conv_options o = {.groups = 2, .padding = {1}};
     int64_t misses;
 

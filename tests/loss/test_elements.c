@@ -15,7 +15,8 @@ struct numbers {
     double scale, offset;
 };
 
-static const struct numbers numbers = {2, 0}, chances = {0.45, 0.5}, logs = {0.8, -1}, logits = {4, 0};
+static const struct numbers numbers = {2, 0}, chances = {0.45, 0.5}, logs = {0.8, -1},
+                            logits = {4, 0};
 
 static weft_tensor *by_formula(weft_dtype dtype, int index, const int64_t *sizes, int ndim,
                                struct numbers n)
@@ -96,9 +97,8 @@ static void check_loss(struct wt_world *w, const struct wt_golden *golden, const
 {
     weft_tensor *a = placed(w, by_formula(dtype, 0, shape, 2, *l->a), a_layout), *y;
     weft_tensor *b = placed(w, by_formula(dtype, 1, shape, 2, *l->b), b_layout);
-    weft_loss_options o = {.reduction = (weft_loss_reduction)reduction,
-                           .beta = l->beta,
-                           .log_target = l->log_target};
+    weft_loss_options o = {
+        .reduction = (weft_loss_reduction)reduction, .beta = l->beta, .log_target = l->log_target};
     char name[40];
 
     weft_set_requires_grad(a, true);
@@ -187,15 +187,16 @@ WT_TEST_TIMES_IN_WORLD(nll_loss__is_that_of_torch, w, k, 9)
         y = weft_nll_loss(a, target, o);
         WT_ALL(matches(golden, name, "y", y, 1e-12));
         WT_EQ(backward(w, y), WEFT_OK);
-        WT_ALL(matches(golden, name, "a", p % 2 == 1 ? weft_transpose(weft_grad(a), 0, 1) : weft_grad(a),
-                       1e-12));
+        WT_ALL(matches(golden, name, "a",
+                       p % 2 == 1 ? weft_transpose(weft_grad(a), 0, 1) : weft_grad(a), 1e-12));
     }
 }
 
 /* Of classes that are sharded no logarithms are gathered: two numbers are added up. */
 WT_TEST_IN_WORLD(nll_loss__adds_up_two_numbers, w)
 {
-    weft_tensor *a = weft_set_requires_grad(wt_spread(w, wt_whole(WEFT_F32, 0, 12, 16), "S(1)"), true);
+    weft_tensor *a =
+        weft_set_requires_grad(wt_spread(w, wt_whole(WEFT_F32, 0, 12, 16), "S(1)"), true);
     weft_tensor *target = wt_spread(w, weft_full(WEFT_I64, (int64_t[]){12}, 1, 3), "R"), *y;
 
     y = wt_to(weft_nll_loss(a, target, (weft_cross_entropy_options){.class_dim = -1}), "R");

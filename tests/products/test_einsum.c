@@ -11,7 +11,8 @@
 static int64_t size_of(char letter, int k)
 {
     static const char letters[] = "abcdfkmnxy";
-    static const int64_t even[] = {4, 2, 3, 8, 4, 4, 8, 2, 3, 2}, uneven[] = {3, 5, 2, 1, 7, 3, 5, 2, 1, 4};
+    static const int64_t even[] = {4, 2, 3, 8, 4, 4, 8, 2, 3, 2},
+                         uneven[] = {3, 5, 2, 1, 7, 3, 5, 2, 1, 4};
     size_t at = (size_t)(strchr(letters, letter) - letters);
 
     return k ? uneven[at] : even[at];
@@ -60,12 +61,11 @@ static double *loops(const char *a, const char *b, const char *out, double *x, d
 }
 
 static const char *const equations[][3] = {
-    {"abc", "abc", "abc"},   {"mk", "kn", "mn"},      {"bmk", "bkn", "bmn"},
-    {"bmk", "kn", "bmn"},    {"bmk", "k", "bm"},      {"abc", "ab", "abc"},
-    {"abd", "bf", "abfd"},   {"mk", "mk", ""},        {"mk", "nk", "nm"},
-    {"bmkd", "bnkd", "bnm"}, {"abx", "ay", "a"},      {"amk", "kna", "nam"},
-    {"mkd", "dkn", "nm"},    {"k", "k", ""},          {"ab", "c", "cab"},
-    {"bmk", "bk", "bm"},     {"ambk", "bkn", "bnam"}, {"ab", "ab", "b"},
+    {"abc", "abc", "abc"},   {"mk", "kn", "mn"},      {"bmk", "bkn", "bmn"}, {"bmk", "kn", "bmn"},
+    {"bmk", "k", "bm"},      {"abc", "ab", "abc"},    {"abd", "bf", "abfd"}, {"mk", "mk", ""},
+    {"mk", "nk", "nm"},      {"bmkd", "bnkd", "bnm"}, {"abx", "ay", "a"},    {"amk", "kna", "nam"},
+    {"mkd", "dkn", "nm"},    {"k", "k", ""},          {"ab", "c", "cab"},    {"bmk", "bk", "bm"},
+    {"ambk", "bkn", "bnam"}, {"ab", "ab", "b"},
 };
 
 enum { EQUATIONS = sizeof equations / sizeof equations[0] };
@@ -126,7 +126,8 @@ WT_TEST_IN_WORLD(einsum__of_one_and_of_repeated_dims, w)
     WT_ALL(wt_near_tensors(weft_einsum("abc", in, 1), x, WT_EXACT));
     WT_ALL(wt_near_tensors(weft_einsum("cab", in, 1), weft_permute(x, (int[]){1, 2, 0}), WT_EXACT));
     in[1] = wt_spread(w, y, "S(2)");
-    WT_ALL(wt_near_tensors(weft_einsum("bmk,bkn->bmn", in, 2), weft_matmul(x, y), WT_WITHIN(1e-13)));
+    WT_ALL(
+        wt_near_tensors(weft_einsum("bmk,bkn->bmn", in, 2), weft_matmul(x, y), WT_WITHIN(1e-13)));
     WT_ALL(wt_near_tensors(weft_einsum("...mk,...kn->...mn", in, 2), weft_matmul(x, y),
                            WT_WITHIN(1e-13)));
     WT_ALL(weft_einsum("amk,kn->an", in, 2) == NULL);
@@ -138,7 +139,8 @@ WT_TEST_IN_WORLD(einsum__of_one_and_of_repeated_dims, w)
 /* What stays in its place: a dim of the left operand, of the right one, and terms. */
 WT_TEST_IN_WORLD(einsum__sends_nothing, w)
 {
-    weft_tensor *x = wt_whole3(WEFT_F32, 0, 4, 8, 6), *weight = wt_whole(WEFT_F32, 1, 6, 12), *in[2];
+    weft_tensor *x = wt_whole3(WEFT_F32, 0, 4, 8, 6), *weight = wt_whole(WEFT_F32, 1, 6, 12),
+                *in[2];
     static const char *const rows[][4] = {{"bmk,kn->bmn", "S(1)", "R", "S(1)"},
                                           {"bmk,kn->bmn", "R", "S(1)", "S(2)"},
                                           {"bmk,kn->bmn", "S(2)", "S(0)", "P"},
@@ -158,7 +160,8 @@ WT_TEST_IN_WORLD(einsum__sends_nothing, w)
 
 WT_TEST_TIMES_IN_WORLD(tensordot__sums_over_pairs_of_dims, w, k, 2)
 {
-    weft_tensor *a = wt_whole3(WEFT_F64, 0, 3, k ? 5 : 4, 2), *b = wt_whole3(WEFT_F64, 1, 2, 7, k ? 5 : 4);
+    weft_tensor *a = wt_whole3(WEFT_F64, 0, 3, k ? 5 : 4, 2),
+                *b = wt_whole3(WEFT_F64, 1, 2, 7, k ? 5 : 4);
     weft_tensor *want, *got;
 
     got = weft_tensordot(wt_spread(w, a, "S(1)"), wt_spread(w, b, "S(1)"), (int[]){1, 2},

@@ -45,9 +45,9 @@ WT_TEST_TIMES_IN_WORLD(grouped__in_every_layout, w, dtype, 4)
         weft_tensor *x = wt_whole((weft_dtype)dtype, 0, 13, 6);
         weft_tensor *weight = wt_whole3((weft_dtype)dtype, 1, 4, 6, 5);
         weft_tensor *e = ends_of(c % 2 ? WEFT_I64 : WEFT_I32, ends[c / 12], 4), *y, *want;
-        weft_tensor *in[2] = {weft_set_requires_grad(wt_spread(w, x, x_layouts[c % 3]), true),
-                              weft_set_requires_grad(wt_spread(w, weight, w_layouts[c / 3 % 4]),
-                                                     true)};
+        weft_tensor *in[2] = {
+            weft_set_requires_grad(wt_spread(w, x, x_layouts[c % 3]), true),
+            weft_set_requires_grad(wt_spread(w, weight, w_layouts[c / 3 % 4]), true)};
         double *values;
 
         wt_note("ends %d, %s by %s", c / 12, x_layouts[c % 3], w_layouts[c / 3 % 4]);
@@ -77,7 +77,8 @@ WT_TEST_IN_WORLD(grouped__gradients_are_those_of_products, w)
     WT_EQ(weft_backward_from(weft_grouped_mm(x, weight, ends_of(WEFT_I32, ends, 3)), up), WEFT_OK);
     for (int g = 0; g < 3; from = ends[g++]) {
         weft_tensor *rows = weft_slice(weft_detach(x), 0, from, ends[g]);
-        weft_tensor *d = weft_slice(up, 0, from, ends[g]), *m = weft_select(weft_detach(weight), 0, g);
+        weft_tensor *d = weft_slice(up, 0, from, ends[g]),
+                    *m = weft_select(weft_detach(weight), 0, g);
 
         WT_ALL(wt_near_tensors(weft_select(weft_grad(weight), 0, g),
                                weft_matmul_t(rows, d, true, false), WT_WITHIN(1e-12)));
@@ -101,7 +102,8 @@ WT_TEST_TIMES_IN_WORLD(grouped__of_a_block_of_experts, w, k, 3)
     weft_tensor *w1 = weft_mul_scalar(wt_whole3(dtype, 1, 2, width, hidden), 0.25);
     weft_tensor *w2 = weft_mul_scalar(wt_whole3(dtype, 2, 2, hidden, width), 0.25);
     weft_tensor *e = ends_of(WEFT_I32, ends, 2), *spread_e = wt_spread(w, e, "R"), *y, *want, *up;
-    weft_tensor *many[] = {wt_spread(w, x, "R"), wt_spread(w, w1, "S(2)"), wt_spread(w, w2, "S(1)")};
+    weft_tensor *many[] = {wt_spread(w, x, "R"), wt_spread(w, w1, "S(2)"),
+                           wt_spread(w, w2, "S(1)")};
     weft_tensor *one[] = {weft_detach(x), weft_detach(w1), weft_detach(w2)};
 
     for (int i = 0; i < 3; i++) {

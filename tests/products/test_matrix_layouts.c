@@ -18,7 +18,8 @@ static weft_tensor *vector(int which, int64_t n)
 
 static weft_tensor *leaf(weft_tensor *t) { return weft_set_requires_grad(t, true); }
 
-/* The same product of whole tensors, and of spread ones, with the gradients of the elements' sum. */
+/* The same product of whole tensors, and of spread ones, with the gradients of the elements' sum.
+ */
 typedef weft_tensor *product(weft_tensor *const *in);
 
 /* Values, and gradients of the first `wanted` operands; gives the spread result. */
@@ -67,9 +68,9 @@ WT_TEST_TIMES_IN_WORLD(addmm__is_placed_as_its_product, w, k, 2)
     static const struct {
         const char *bias, *a, *b, *y;
         int dims; /* of the bias */
-    } rows[] = {{"R", "S(0)", "R", "S(0)", 1}, {"S(0)", "S(0)", "R", "S(0)", 2},
+    } rows[] = {{"R", "S(0)", "R", "S(0)", 1},    {"S(0)", "S(0)", "R", "S(0)", 2},
                 {"S(0)", "R", "S(1)", "S(1)", 1}, {"S(1)", "R", "S(1)", "S(1)", 2},
-                {"R", "R", "R", "R", 1}, {"R", "S(0)", "R", "S(0)", 0},
+                {"R", "R", "R", "R", 1},          {"R", "S(0)", "R", "S(0)", 0},
                 {"R", "R", "S(1)", "S(1)", 0}};
     int64_t m = k ? 5 : 12, inner = k ? 3 : 8, n = k ? 7 : 4;
 
@@ -119,8 +120,7 @@ WT_TEST_TIMES_IN_WORLD(addmm__counts_the_bias_once, w, k, 4)
 {
     int64_t m = k & 1 ? 5 : 12, inner = k & 1 ? 7 : 8, n = 4;
     weft_tensor *bias = k & 2 ? wt_whole(WEFT_F32, 2, m, n) : vector(2, n);
-    weft_tensor *whole[] = {bias, wt_whole(WEFT_F32, 0, m, inner),
-                            wt_whole(WEFT_F32, 1, inner, n)};
+    weft_tensor *whole[] = {bias, wt_whole(WEFT_F32, 0, m, inner), wt_whole(WEFT_F32, 1, inner, n)};
     const char *layouts[] = {"R", "S(1)", "S(0)"};
     weft_tensor *y, *in[3];
 
@@ -286,8 +286,8 @@ WT_TEST_TIMES_IN_WORLD(attention__stays_where_it_is, w, k, 6)
     weft_tensor *one[3], *many[3], *y, *want, *up;
 
     for (int i = 0; i < 3; i++) {
-        weft_tensor *t = weft_reshape(
-            wt_whole(WEFT_F32, i, shape[0] * shape[1], shape[2] * shape[3]), shape, 4);
+        weft_tensor *t =
+            weft_reshape(wt_whole(WEFT_F32, i, shape[0] * shape[1], shape[2] * shape[3]), shape, 4);
 
         one[i] = leaf(weft_detach(t));
         many[i] = leaf(wt_spread(w, weft_detach(t), layout));
@@ -420,7 +420,8 @@ WT_TEST_TIMES_IN_WORLD(matmul__takes_vectors_as_torch_does, w, k, 2)
         }
         if (p % 4 < 2) (void)compare(w, matmul, (weft_tensor *[]){batch, v}, layouts, 2, 2);
         if (p / 4 < 2) (void)compare(w, matmul, (weft_tensor *[]){v, right}, layouts, 2, 2);
-        if (p / 4 < 2 && p % 4 < 3) (void)compare(w, matmul, (weft_tensor *[]){v, b}, layouts, 2, 2);
+        if (p / 4 < 2 && p % 4 < 3)
+            (void)compare(w, matmul, (weft_tensor *[]){v, b}, layouts, 2, 2);
         if (p % 4 < 3) (void)compare(w, matmul, (weft_tensor *[]){batch, b}, layouts, 2, 2);
     }
 }

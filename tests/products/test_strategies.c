@@ -34,16 +34,13 @@ WT_UNIT(einsum__classifies_dims)
     must_be("mk,kn->mn", 2, 2,
             &(struct wf_einsum_dims){.contracting = "k", .left = "m", .right = "n"});
     must_be("bmk,bkn->bmn", 3, 3,
-            &(struct wf_einsum_dims){
-                .batch = "b", .contracting = "k", .left = "m", .right = "n"});
+            &(struct wf_einsum_dims){.batch = "b", .contracting = "k", .left = "m", .right = "n"});
     must_be("bcmk,bckn->bcmn", 4, 4,
-            &(struct wf_einsum_dims){
-                .batch = "bc", .contracting = "k", .left = "m", .right = "n"});
+            &(struct wf_einsum_dims){.batch = "bc", .contracting = "k", .left = "m", .right = "n"});
     must_be("abc,ab->abc", 3, 2, &(struct wf_einsum_dims){.batch = "ab", .left = "c"});
     must_be("abd,bf->abfd", 3, 2,
             &(struct wf_einsum_dims){.batch = "b", .left = "ad", .right = "f"});
-    must_be("abx,ay->a", 3, 2,
-            &(struct wf_einsum_dims){.batch = "a", .summed = {"bx", "y"}});
+    must_be("abx,ay->a", 3, 2, &(struct wf_einsum_dims){.batch = "a", .summed = {"bx", "y"}});
 }
 
 /* Without an arrow; with dims that an ellipsis stands for; what cannot be read. */
@@ -82,8 +79,8 @@ static const int sizes[2] = {2, 2}, wide[2] = {4, 1}, coordinates[2] = {0, 0};
 
 static weft_mesh *mesh_of(int axes)
 {
-    return wf_mesh_new_fake(axes == 1 ? wide : sizes, coordinates,
-                            (const char *const[]){"a", "b"}, axes);
+    return wf_mesh_new_fake(axes == 1 ? wide : sizes, coordinates, (const char *const[]){"a", "b"},
+                            axes);
 }
 
 /* What is chosen for operands placed so. gives: false where one of them has to move */
@@ -145,9 +142,13 @@ static int count(const struct query *q, int axes, bool terms)
     return found;
 }
 
-enum { WORDS_OF_MATMUL = sizeof(struct wf_matmul_attrs) / 8, WORDS_OF_LINEAR = sizeof(struct wf_linear_attrs) / 8 };
+enum {
+    WORDS_OF_MATMUL = sizeof(struct wf_matmul_attrs) / 8,
+    WORDS_OF_LINEAR = sizeof(struct wf_linear_attrs) / 8
+};
 
-static const struct query mm = {WF_OP_matmul, {.matmul = {0}}, WORDS_OF_MATMUL, {2, 2}, {{16, 8}, {8, 16}}};
+static const struct query mm = {
+    WF_OP_matmul, {.matmul = {0}}, WORDS_OF_MATMUL, {2, 2}, {{16, 8}, {8, 16}}};
 static const struct query bmm = {
     WF_OP_matmul, {.matmul = {0}}, WORDS_OF_MATMUL, {3, 3}, {{8, 16, 8}, {8, 8, 16}}};
 static const struct query pointwise = {WF_OP_mul, {{0}}, 0, {4, 4}, {{4, 8, 4, 8}, {4, 8, 4, 8}}};
@@ -158,10 +159,10 @@ static const struct query sum = {WF_OP_add, {{0}}, 0, {4, 4}, {{4, 8, 4, 8}, {4,
 WT_UNIT(strategies__are_as_many_as_dims)
 {
     /* einsum "bmk,kn->bmn" is a linear with w [n,k], "bmk,k->bm" one with w [b,m,k] */
-    struct query rows = {WF_OP_linear, {.linear = {.k_dims = 1}}, WORDS_OF_LINEAR, {3, 2},
-                         {{8, 16, 8}, {16, 8}}};
-    struct query vector = {WF_OP_linear, {.linear = {.k_dims = 1}}, WORDS_OF_LINEAR, {1, 3},
-                           {{8}, {8, 16, 8}}};
+    struct query rows = {
+        WF_OP_linear, {.linear = {.k_dims = 1}}, WORDS_OF_LINEAR, {3, 2}, {{8, 16, 8}, {16, 8}}};
+    struct query vector = {
+        WF_OP_linear, {.linear = {.k_dims = 1}}, WORDS_OF_LINEAR, {1, 3}, {{8}, {8, 16, 8}}};
 
     ck_assert_int_eq(count(&mm, 1, false), 4);
     ck_assert_int_eq(count(&mm, 2, false), 16);
@@ -177,7 +178,8 @@ WT_UNIT(strategies__are_as_many_as_dims)
     ck_assert_int_eq(count(&bmm, 1, true), 7);
 }
 
-/* Both operands on one axis of four ranks, as numbers of placements; the first result's placement. */
+/* Both operands on one axis of four ranks, as numbers of placements; the first result's placement.
+ */
 static weft_placement result(const struct query *q, int a, int b, bool *still)
 {
     weft_placement p[2][WEFT_MAX_AXES] = {{numbered(q->ndim[0], a)}, {numbered(q->ndim[1], b)}};

@@ -142,8 +142,8 @@ void wf_rule_conv(const struct wf_infer *call, struct wf_dim_labels *labels)
     label_weight(a, labels->in[1], false);
     if (call->n_in > 2 && call->in[2]) label_weight(a, labels->in[2], true);
     label_channels(a, labels->out[0], OUT);
-    label_places(call, labels, labels->in[0], labels->out[0],
-                 call->in[0]->desc.global + leading(a), call->in[1]->desc.global + leading(a));
+    label_places(call, labels, labels->in[0], labels->out[0], call->in[0]->desc.global + leading(a),
+                 call->in[1]->desc.global + leading(a));
 }
 
 void wf_rule_conv_dx(const struct wf_infer *call, struct wf_dim_labels *labels)
@@ -164,8 +164,8 @@ void wf_rule_conv_dw(const struct wf_infer *call, struct wf_dim_labels *labels)
     label_channels(a, labels->in[0], OUT);
     label_channels(a, labels->in[1], IN);
     label_weight(a, labels->out[0], false);
-    label_places(call, labels, labels->in[1], labels->in[0],
-                 call->in[1]->desc.global + leading(a), call->out[0].shape + leading(a));
+    label_places(call, labels, labels->in[1], labels->in[0], call->in[1]->desc.global + leading(a),
+                 call->out[0].shape + leading(a));
 }
 
 /* ---- gradients ---- */

@@ -22,8 +22,7 @@ static void infer_places(struct wf_infer *call, int j, const int32_t *size)
     int dims = call->attrs->windows.dims;
 
     wf_infer_output_like(call, j, call->in[0]);
-    for (int d = 0; d < dims; d++)
-        call->out[j].shape[call->out[j].ndim - dims + d] = size[d];
+    for (int d = 0; d < dims; d++) call->out[j].shape[call->out[j].ndim - dims + d] = size[d];
 }
 
 static weft_status check_float(const struct wf_infer *call)
@@ -94,9 +93,8 @@ void wf_vjp_max_pool(const struct wf_tape_node *n, weft_tensor *g, weft_tensor *
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
     const struct wf_windows_attrs *attrs = &plan->attrs.windows;
-    struct wf_op_args args = {.attr_words = (int)(sizeof *attrs / sizeof(uint64_t)),
-                              .attrs = attrs,
-                              .want = plan->in[0]};
+    struct wf_op_args args = {
+        .attr_words = (int)(sizeof *attrs / sizeof(uint64_t)), .attrs = attrs, .want = plan->in[0]};
 
     in[0] = wf_dispatch_op_one_output(WF_OP_max_pool_grad,
                                       (weft_tensor *[]){g, wf_saved_output(n, 1)}, 2, &args);
@@ -193,9 +191,8 @@ weft_tensor *weft_max_pool3d(weft_tensor *x, weft_pool_options o, weft_tensor **
 static weft_tensor *avg_pool(const char *name, int dims, weft_tensor *x, const weft_pool_options *o)
 {
     struct wf_windows_attrs w = {0};
-    struct wf_resample_attrs a = {.dims = (uint8_t)dims,
-                                  .mode = WF_RESAMPLE_AVERAGE,
-                                  .option = !o->exclude_padding};
+    struct wf_resample_attrs a = {
+        .dims = (uint8_t)dims, .mode = WF_RESAMPLE_AVERAGE, .option = !o->exclude_padding};
 
     if (!x) return NULL;
     for (int d = 0; d < dims; d++)

@@ -113,9 +113,8 @@ static weft_tensor *binary_cross_entropy_with_logits(weft_tensor *z, weft_tensor
     weft_tensor *log_p = weft_log_sigmoid(z), *loss;
 
     if (o->pos_weight)
-        log_p = weft_mul(
-            log_p,
-            weft_add_scalar(weft_mul(weft_add_scalar(o->pos_weight, -1), t), 1));
+        log_p =
+            weft_mul(log_p, weft_add_scalar(weft_mul(weft_add_scalar(o->pos_weight, -1), t), 1));
     loss = weft_sub(weft_sub(z, weft_mul(t, z)), log_p);
     return o->weight ? weft_mul(loss, o->weight) : loss;
 }

@@ -12,7 +12,8 @@
 
 static bool has_shape_of_rows(const struct wf_tensor_desc *target, const struct wf_tensor_desc *x)
 {
-    return x->ndim == target->ndim + 1 && (target->dtype == WEFT_I32 || target->dtype == WEFT_I64) &&
+    return x->ndim == target->ndim + 1 &&
+           (target->dtype == WEFT_I32 || target->dtype == WEFT_I64) &&
            memcmp(x->global, target->global, (size_t)target->ndim * sizeof(int64_t)) == 0;
 }
 
@@ -49,9 +50,8 @@ void wf_vjp_nll_pick(const struct wf_tape_node *n, weft_tensor *g, weft_tensor *
 {
     struct wf_layout *x = wf_tape_node_input_layout(n, 0);
     bool weighted = wf_tape_node_op_plan(n)->n_in > 2;
-    struct wf_op_args args = {
-        WF_ATTRS(topk_grad, .row_size = x->desc.global[x->desc.ndim - 1]),
-        .scalars.v = {n->v[0]}, .want = x};
+    struct wf_op_args args = {WF_ATTRS(topk_grad, .row_size = x->desc.global[x->desc.ndim - 1]),
+                              .scalars.v = {n->v[0]}, .want = x};
     weft_tensor *operands[] = {g, wf_saved_input(n, 1), weighted ? wf_saved_input(n, 2) : NULL};
 
     in[0] = wf_dispatch_op_one_output(WF_OP_nll_pick_grad, operands, weighted ? 3 : 2, &args);
@@ -74,7 +74,7 @@ static weft_tensor *nll_loss(weft_tensor *log_p, weft_tensor *target,
 
 weft_tensor *weft_nll_loss(weft_tensor *log_p, weft_tensor *target, weft_cross_entropy_options o)
 {
-    int64_t ignored = o.ignore_index == 0                ? -100
+    int64_t ignored = o.ignore_index == 0                  ? -100
                       : o.ignore_index == WEFT_IGNORE_ZERO ? 0
                                                            : o.ignore_index;
     weft_scope *scope;

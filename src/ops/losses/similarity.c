@@ -37,8 +37,7 @@ weft_tensor *weft_normalize(weft_tensor *x, double p, int dim, double eps)
 static weft_tensor *cosine(weft_tensor *a, weft_tensor *b, int dim, double eps)
 {
     weft_tensor *products = weft_sum(weft_mul(a, b), &dim, 1, false);
-    weft_tensor *lengths =
-        weft_mul(norm_at_least(a, 2, dim, eps), norm_at_least(b, 2, dim, eps));
+    weft_tensor *lengths = weft_mul(norm_at_least(a, 2, dim, eps), norm_at_least(b, 2, dim, eps));
 
     if (!products || !lengths) return NULL;
     return weft_div(products, weft_sum(lengths, &dim, 1, false));

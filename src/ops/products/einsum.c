@@ -81,7 +81,8 @@ static weft_tensor *aligned(const struct term *x, const char *out)
     return wf_reshape_to(in_order(x, own), shape, ndim, NULL);
 }
 
-/* Two operands that have no letter of their own, and no batch: the second is a matrix of one row. */
+/* Two operands that have no letter of their own, and no batch: the second is a matrix of one row.
+ */
 static weft_tensor *all_contracted(weft_tensor *a, weft_tensor *b, int k)
 {
     int64_t shape[WEFT_MAX_DIMS + 1] = {1};
@@ -126,7 +127,8 @@ static weft_tensor *as_matrices(const struct term *x, const char *batch, const c
     int64_t shape[WEFT_MAX_DIMS];
     wf_letters letters;
 
-    WF_NEED_PTR(n + 2 <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "einsum: a batch of %d dims is too much", n);
+    WF_NEED_PTR(n + 2 <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "einsum: a batch of %d dims is too much",
+                n);
     join(letters, batch, rows, columns);
     for (int d = 0; d < n; d++) shape[d] = size_of_letter(x, batch[d]);
     shape[n] = size_of_letters(x, rows);

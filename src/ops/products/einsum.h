@@ -22,9 +22,9 @@ weft_status wf_einsum_parse(struct wf_einsum *e, const char *equation, const int
 
 /** The letters of two operands by kind, in the order of the first that has them. */
 struct wf_einsum_dims {
-    wf_letters batch;       /* in both and in the result */
-    wf_letters contracting; /* in both, not in the result */
-    wf_letters left, right; /* in one and in the result */
+    wf_letters batch;                      /* in both and in the result */
+    wf_letters contracting;                /* in both, not in the result */
+    wf_letters left, right;                /* in one and in the result */
     wf_letters summed[WF_EINSUM_OPERANDS]; /* in one and not in the result */
 };
 

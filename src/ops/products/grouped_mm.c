@@ -7,8 +7,7 @@
 
 static bool is_ends(const struct wf_tensor_desc *d, int64_t groups)
 {
-    return d->ndim == 1 && d->global[0] == groups &&
-           (d->dtype == WEFT_I32 || d->dtype == WEFT_I64);
+    return d->ndim == 1 && d->global[0] == groups && (d->dtype == WEFT_I32 || d->dtype == WEFT_I64);
 }
 
 /* x [T,K], w [G,K,N], ends [G] -> [T,N] */
@@ -55,8 +54,7 @@ void wf_vjp_grouped_mm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor
         in[0] = call_grouped(WF_OP_grouped_mm, g, weft_transpose(w, 1, 2), ends,
                              wf_tape_node_input_layout(n, 0));
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] =
-            call_grouped(WF_OP_grouped_mm_dw, x, g, ends, wf_tape_node_input_layout(n, 1));
+        in[1] = call_grouped(WF_OP_grouped_mm_dw, x, g, ends, wf_tape_node_input_layout(n, 1));
 }
 
 weft_tensor *weft_grouped_mm(weft_tensor *x, weft_tensor *w, weft_tensor *ends)

@@ -130,8 +130,8 @@ static weft_tensor *gradient_of_shared_matrix(const struct wf_op_plan *plan, wef
     struct wf_op_args args = {WF_ATTRS(linear_dw, .k_dims = 1, .n_dims = 1), .want = plan->in[1]};
     bool tb = plan->attrs.matmul.transpose_b;
 
-    return wf_dispatch_op_one_output(WF_OP_linear_dw,
-                                     (weft_tensor *[]){tb ? g : a, tb ? a : g}, 2, &args);
+    return wf_dispatch_op_one_output(WF_OP_linear_dw, (weft_tensor *[]){tb ? g : a, tb ? a : g}, 2,
+                                     &args);
 }
 
 /* c = op(a) op(b); da = g op(b)^T, db = op(a)^T g, each transposed once more if its input was. */
@@ -147,11 +147,10 @@ void wf_vjp_matmul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
             wf_sum_to_shape_of(ta ? weft_matmul_t(b, g, tb, true) : weft_matmul_t(g, b, false, !tb),
                                wf_tape_node_input_layout(n, 0));
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] = shares_matrix(plan)
-                    ? gradient_of_shared_matrix(plan, a, g)
-                    : wf_sum_to_shape_of(tb ? weft_matmul_t(g, a, true, ta)
-                                            : weft_matmul_t(a, g, !ta, false),
-                                         wf_tape_node_input_layout(n, 1));
+        in[1] = shares_matrix(plan) ? gradient_of_shared_matrix(plan, a, g)
+                                    : wf_sum_to_shape_of(tb ? weft_matmul_t(g, a, true, ta)
+                                                            : weft_matmul_t(a, g, !ta, false),
+                                                         wf_tape_node_input_layout(n, 1));
 }
 
 void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor **in)

@@ -123,7 +123,10 @@ weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
 
 /* ---- beta t + alpha product ---- */
 
-static weft_tensor *scaled(weft_tensor *t, double by) { return by == 1 ? t : weft_mul_scalar(t, by); }
+static weft_tensor *scaled(weft_tensor *t, double by)
+{
+    return by == 1 ? t : weft_mul_scalar(t, by);
+}
 
 /* An addend may repeat, the product may not: it has the result's shape. */
 static weft_status check_addend(const char *name, const weft_tensor *t, const int64_t *shape,
@@ -134,8 +137,8 @@ static weft_status check_addend(const char *name, const weft_tensor *t, const in
     char text[200];
 
     for (int d = 0; broadcasts && d < weft_ndim(t); d++)
-        broadcasts = t->layout->desc.global[d] == 1 ||
-                     t->layout->desc.global[d] == shape[missing + d];
+        broadcasts =
+            t->layout->desc.global[d] == 1 || t->layout->desc.global[d] == shape[missing + d];
     if (broadcasts) return WEFT_OK;
     weft_tensor_format(t, text, sizeof text);
     return WF_FAIL(WEFT_ERR_SHAPE, "%s: %s does not repeat to the product's %d dims", name, text,
@@ -178,8 +181,7 @@ weft_tensor *weft_baddbmm(weft_tensor *t, weft_tensor *a, weft_tensor *b, double
     if (!t || !a || !b) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(t, "baddbmm"));
     scope = weft_scope_open();
-    return weft_scope_return(scope,
-                             add_scaled_product("baddbmm", t, weft_bmm(a, b), beta, alpha));
+    return weft_scope_return(scope, add_scaled_product("baddbmm", t, weft_bmm(a, b), beta, alpha));
 }
 
 weft_tensor *weft_addmv(weft_tensor *t, weft_tensor *a, weft_tensor *v, double beta, double alpha)
@@ -233,7 +235,6 @@ weft_tensor *weft_kron(weft_tensor *a, weft_tensor *b)
     scope = weft_scope_open();
     product = weft_mul(between_ones(a, ndim, 0), between_ones(b, ndim, 1));
     for (int d = 0; product && d < ndim; d++)
-        shape[d] =
-            product->layout->desc.global[2 * d] * product->layout->desc.global[2 * d + 1];
+        shape[d] = product->layout->desc.global[2 * d] * product->layout->desc.global[2 * d + 1];
     return weft_scope_return(scope, product ? wf_reshape_to(product, shape, ndim, NULL) : NULL);
 }

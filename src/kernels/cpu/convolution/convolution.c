@@ -22,8 +22,8 @@ enum { X, W, Y, BIAS, OPERANDS };
 
 struct convolution {
     struct wf_conv conv;
-    struct wf_dnnl_conv *dnnl;                /* NULL: plain loops, or nothing to add up */
-    const struct wf_plain_conv_table *plain;  /* NULL: the result is the bias, or 0 */
+    struct wf_dnnl_conv *dnnl;               /* NULL: plain loops, or nothing to add up */
+    const struct wf_plain_conv_table *plain; /* NULL: the result is the bias, or 0 */
     struct wf_dense operand[OPERANDS];
     size_t own_scratch, element;
 };
@@ -155,7 +155,8 @@ static uint8_t choose_implementation(struct convolution *p, uint8_t dtype)
     }
     if (compute == WEFT_F32) p->dnnl = wf_dnnl_conv_new(&p->conv, compute, &p->own_scratch);
     if (p->dnnl) return compute;
-    p->plain = compute == WEFT_F64 ? WF_ISA_PICK(wf_plain_conv_f64) : WF_ISA_PICK(wf_plain_conv_f32);
+    p->plain =
+        compute == WEFT_F64 ? WF_ISA_PICK(wf_plain_conv_f64) : WF_ISA_PICK(wf_plain_conv_f32);
     return compute;
 }
 

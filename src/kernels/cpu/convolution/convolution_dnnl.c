@@ -146,13 +146,12 @@ static dnnl_status_t make_plan(dnnl_primitive_desc_t *plan, dnnl_engine_t engine
                                                        bias, ref(&d[Y]), stride, dilation, before,
                                                        after));
     else if (pass == WF_CONV_DX)
-        TRY(dnnl_dilated_convolution_backward_data_desc_init(&op, direct, ref(&d[X]), ref(&d[W]),
-                                                             ref(&d[Y]), stride, dilation, before,
-                                                             after));
+        TRY(dnnl_dilated_convolution_backward_data_desc_init(
+            &op, direct, ref(&d[X]), ref(&d[W]), ref(&d[Y]), stride, dilation, before, after));
     else
-        TRY(dnnl_dilated_convolution_backward_weights_desc_init(&op, direct, ref(&d[X]),
-                                                                ref(&d[W]), NULL, ref(&d[Y]),
-                                                                stride, dilation, before, after));
+        TRY(dnnl_dilated_convolution_backward_weights_desc_init(&op, direct, ref(&d[X]), ref(&d[W]),
+                                                                NULL, ref(&d[Y]), stride, dilation,
+                                                                before, after));
     return dnnl_primitive_desc_create(plan, &op, NULL, engine, hint);
 #endif
 }

@@ -60,12 +60,11 @@ weft_status wf_cpu_resample(struct wf_kernel_call *k)
     p->planes = 1;
     for (int d = 0; d < k->out[0]->ndim - a->dims; d++) p->planes *= k->out[0]->shape[d];
     for (int d = 0; d < first; d++) wf_taps_make_identity(&p->taps[d]);
-    for (int d = 0; d < a->dims; d++)
-        wf_taps_make(&p->taps[first + d], a, d, compute == WEFT_F32);
+    for (int d = 0; d < a->dims; d++) wf_taps_make(&p->taps[first + d], a, d, compute == WEFT_F32);
     wf_dense_prepare_input(&p->in, k->in[0], compute);
     wf_dense_prepare_output(&p->out, k->out[0], compute);
-    wf_scratch_reserve(p->in.scratch + p->out.scratch +
-                       wf_scratch_round_up((size_t)p->taps[WF_SPATIAL - 1].size *
-                                           wf_dtypes[compute].size));
+    wf_scratch_reserve(
+        p->in.scratch + p->out.scratch +
+        wf_scratch_round_up((size_t)p->taps[WF_SPATIAL - 1].size * wf_dtypes[compute].size));
     return WEFT_OK;
 }

@@ -1,4 +1,5 @@
-/* gemm_dnnl.h: what products use of oneDNN, whose header gemm_dnnl.c includes (and, for convolutions,
+/* gemm_dnnl.h: what products use of oneDNN, whose header gemm_dnnl.c includes (and, for
+ * convolutions,
  * ../convolution/convolution_dnnl.c) and no other file. */
 #pragma once
 

@@ -25,9 +25,10 @@ struct grouped {
     struct wf_gemm gemm;
     struct wf_index_range rows; /* this rank's */
     int64_t groups, all_rows;
-    size_t size;                  /* of an element */
-    int64_t left_row, right_step; /* elements from row to row of x; of d, or from matrix to matrix */
-    int64_t out_step, out_bytes;  /* elements from row to row of y, from matrix to matrix of dw */
+    size_t size; /* of an element */
+    int64_t left_row,
+        right_step;              /* elements from row to row of x; of d, or from matrix to matrix */
+    int64_t out_step, out_bytes; /* elements from row to row of y, from matrix to matrix of dw */
     struct wf_operand ends;
     bool wide_ends; /* i64 */
 };

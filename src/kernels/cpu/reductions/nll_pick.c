@@ -48,7 +48,8 @@ static struct pick_run begin_run(const struct pick *p, const struct wf_kernel_ca
     struct pick_run r = {.x = wf_operand_copy_if_needed(&p->x, in[0], x),
                          .target = wf_operand_copy_if_needed(&p->target, in[1], target)};
 
-    if (p->has_weight && k->n_in > 2) r.weight = wf_operand_copy_if_needed(&p->weight, in[2], weight);
+    if (p->has_weight && k->n_in > 2)
+        r.weight = wf_operand_copy_if_needed(&p->weight, in[2], weight);
     return r;
 }
 
