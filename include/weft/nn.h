@@ -45,6 +45,22 @@ typedef struct weft_linear_config {
 } weft_linear_config;
 WEFT_API weft_module *weft_linear_new(weft_linear_config config);
 
+/**
+ * x [N, in, ..] -> [N, out, ..], weft_conv1d and weft_conv2d; parameters weight [out, in/groups,
+ * ..] and bias [out], uniform in +-1/sqrt(in/groups times the kernel's sizes), as in PyTorch.
+ *
+ * No style splits them; weft_distribute_module places their parameters.
+ */
+typedef struct weft_conv_config {
+    int64_t in, out; /* channels */
+    int64_t kernel[3];
+    weft_conv_options options;
+    bool no_bias;
+    weft_dtype dtype;
+} weft_conv_config;
+WEFT_API weft_module *weft_conv1d_new(weft_conv_config config);
+WEFT_API weft_module *weft_conv2d_new(weft_conv_config config);
+
 /** index [*] of i32 or i64 -> [*, width]; parameter weight [rows, width], normal; std 0 means 1.
  * The row padding_idx begins as zeros, and lookups give it no gradient. */
 typedef struct weft_embedding_config {

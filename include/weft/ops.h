@@ -11,6 +11,7 @@
 #pragma once
 
 #include <weft/attention.h>
+#include <weft/convolution.h>
 #include <weft/indexing.h>
 #include <weft/losses.h>
 #include <weft/normalization.h>

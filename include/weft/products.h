@@ -8,10 +8,67 @@
 
 #include <weft/tensor.h>
 
-/** a [*,m,k], b [*,k,n] -> [*,m,n]; leading dims broadcast. With ta / tb the last two dims of that
- * input are swapped first. */
+/**
+ * a [*,m,k], b [*,k,n] -> [*,m,n]; leading dims broadcast. A vector stands for a row on the left, a
+ * column on the right, and the result is without that dim: [k] and [k] give a number.
+ */
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
+/** With ta / tb the last two dims of that input are swapped first. Both have two dims or more. */
 WEFT_API weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb);
+
+/** The same of exactly two matrices, of two batches of as many matrices, of a matrix and a vector,
+ * of two vectors (integers too). */
+WEFT_API weft_tensor *weft_mm(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_bmm(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_mv(weft_tensor *a, weft_tensor *v);
+WEFT_API weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b);
+/** a [m], b [n] -> [m,n], the product of every two elements. Integers too. */
+WEFT_API weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b);
+/** a [m..], b [p..] -> [m p, ..]: every element of a times all of b, of at most four dims. */
+WEFT_API weft_tensor *weft_kron(weft_tensor *a, weft_tensor *b);
+
+/**
+ * beta t + alpha (a b), of matrices (mm), batches (bmm), a matrix and a vector (mv), two vectors
+ * (outer). t repeats where a dim is missing or 1; of a product that is a partial sum it counts
+ * once, without a message. With beta 0 t is not read, and has no gradient.
+ *
+ * fails: WEFT_ERR_SHAPE, also where t would make the result larger than the product
+ */
+WEFT_API weft_tensor *weft_addmm(weft_tensor *t, weft_tensor *a, weft_tensor *b, double beta,
+                                 double alpha);
+WEFT_API weft_tensor *weft_baddbmm(weft_tensor *t, weft_tensor *a, weft_tensor *b, double beta,
+                                   double alpha);
+WEFT_API weft_tensor *weft_addmv(weft_tensor *t, weft_tensor *a, weft_tensor *v, double beta,
+                                 double alpha);
+WEFT_API weft_tensor *weft_addr(weft_tensor *t, weft_tensor *a, weft_tensor *b, double beta,
+                                double alpha);
+
+/**
+ * Sums of products named by letters: "bmk,kn->bmn". Of one tensor or two; an ellipsis stands for
+ * dims that broadcast; without an arrow the result has the letters that stand once, by alphabet.
+ *
+ * Any dim may be sharded where it is: a letter of the result gives a shard of it, one that is
+ * summed a partial sum. Where letters of a batch stand beside several contracted ones (or several
+ * of one operand alone) those are joined, and the dims behind the first of them are gathered.
+ * fails: WEFT_ERR_ARG for an equation that cannot be read, a letter twice in one term, more than
+ * two tensors; WEFT_ERR_SHAPE for sizes that differ (1 repeats)
+ */
+WEFT_API weft_tensor *weft_einsum(const char *equation, weft_tensor *const *in, int n);
+
+/** The sum over n pairs of dims, of a and of b; the result has the others of a, then those of b. */
+WEFT_API weft_tensor *weft_tensordot(weft_tensor *a, weft_tensor *b, const int *a_dims,
+                                     const int *b_dims, int n);
+
+/**
+ * Runs of rows, each times a matrix of its own: x [T,K], w [G,K,N], ends [G] -> [T,N].
+ *
+ * Group g are the rows from where the one before ended to ends[g], which ascend; rows behind the
+ * last end are 0. `ends` is i32 or i64, and read where the product is computed: it never makes a
+ * new plan. (torch._grouped_mm)
+ * fails: an end below the one before, or beyond T, ends the job
+ * grad:  to x and w
+ */
+WEFT_API weft_tensor *weft_grouped_mm(weft_tensor *x, weft_tensor *w, weft_tensor *ends);
 
 /**
  * x [*,K...], w [N...,K...], bias [N...] or NULL -> x wT + bias [*,N...].

@@ -19,6 +19,14 @@ enum {
     WF_MAX_OP_ARGUMENTS = 16 /* WEFT_OP_INTEGERS */
 };
 
+enum wf_resampling {
+    WF_RESAMPLE_NEAREST,
+    WF_RESAMPLE_NEAREST_EXACT,
+    WF_RESAMPLE_LINEAR,
+    WF_RESAMPLE_CUBIC,
+    WF_RESAMPLE_AVERAGE,
+    WF_RESAMPLE_ADAPTIVE
+};
 enum wf_rotary_scaling { WF_ROTARY_UNSCALED, WF_ROTARY_LINEAR, WF_ROTARY_LLAMA3 };
 
 #define ATTR(type, name) type name;

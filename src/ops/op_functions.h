@@ -22,6 +22,7 @@ wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_expand, wf_v
 /* Rules that are functions: of any family, then family by family */
 wf_rule_fn wf_rule_all_but_dim;
 wf_rule_fn wf_rule_matmul, wf_rule_linear, wf_rule_linear_dx, wf_rule_linear_dw;
+wf_rule_fn wf_rule_conv, wf_rule_conv_dx, wf_rule_conv_dw, wf_rule_windows;
 wf_rule_fn wf_rule_reduce;
 wf_rule_fn wf_rule_attention, wf_rule_attention_grad, wf_rule_attention_packed,
     wf_rule_attention_packed_grad, wf_rule_rotary;

@@ -57,6 +57,7 @@ static weft_dtype dtype_of(char domain, weft_dtype dtype)
     case 'c':
         return WEFT_BOOL;
     case 'i':
+    case 'e':
         return WEFT_I32;
     case 'l':
         return WEFT_I64;
@@ -114,6 +115,7 @@ double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_
     bool whole = !weft_dtype_is_float(operand->dtype), positive = operand->domain != 'x';
 
     if (operand->domain == 'c') return u < 0.5;
+    if (operand->domain == 'e') return (double)((at + 1) * operand->below / operand->numel);
     if (operand->below) return floor(u * (double)operand->below);
     if (whole) return positive ? 1 + floor(u * 5) : floor(u * 19) - 9;
     if (operand->domain == 'u') return wt_rounded(operand->dtype, 1.8 * u - 0.9);

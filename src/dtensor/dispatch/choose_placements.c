@@ -191,13 +191,22 @@ static void consider_candidate(struct candidate_search *s, const struct candidat
     s->label = label;
 }
 
-static bool label_splits_evenly(const struct candidate_search *s, int label, int in_dim,
-                                int out_dim)
+/* Every dim with the letter, in operands and results. */
+static bool label_splits_evenly(const struct candidate_search *s, int label)
 {
     int64_t ways = (int64_t)s->ways[label] * weft_mesh_axis_size(s->mesh, s->axis);
 
-    return in_dim >= 0 && out_dim >= 0 && s->call->in[0]->desc.global[in_dim] % ways == 0 &&
-           s->call->out[0].shape[out_dim] % ways == 0;
+    for (int i = 0; i < s->call->n_in; i++) {
+        int d = wf_dim_of_label(s->labels.in[i], label);
+
+        if (d >= 0 && s->call->in[i] && s->call->in[i]->desc.global[d] % ways != 0) return false;
+    }
+    for (int j = 0; j < s->call->n_out; j++) {
+        int d = wf_dim_of_label(s->labels.out[j], label);
+
+        if (d >= 0 && s->call->out[j].shape[d] % ways != 0) return false;
+    }
+    return true;
 }
 
 static weft_placement shard_like(weft_placement style, int dim)
@@ -233,10 +242,7 @@ static void consider_sharding_label(struct candidate_search *s, int label)
 {
     struct wf_shard_styles styles;
 
-    if (label < 32 && s->labels.even >> label & 1 &&
-        !label_splits_evenly(s, label, wf_dim_of_label(s->labels.in[0], label),
-                             wf_dim_of_label(s->labels.out[0], label)))
-        return;
+    if (label < 32 && s->labels.even >> label & 1 && !label_splits_evenly(s, label)) return;
     wf_shard_styles(&styles, s->call, &s->labels, s->mesh, s->axis, label);
     for (int k = 0; k < styles.count; k++) consider_shard_style(s, label, styles.style[k]);
 }

@@ -174,8 +174,7 @@ static weft_status check_options(const weft_cross_entropy_options *o)
     return WEFT_OK;
 }
 
-/* The logits with their classes last. */
-static weft_tensor *permute_classes_last(weft_tensor *z, int class_dim)
+weft_tensor *wf_permute_classes_last(weft_tensor *z, int class_dim)
 {
     int order[WEFT_MAX_DIMS], n = weft_ndim(z), at = 0, d;
 
@@ -288,11 +287,11 @@ static weft_tensor *cross_entropy_forward(weft_tensor *z, const weft_cross_entro
 static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
                                   const weft_cross_entropy_options *o)
 {
-    weft_tensor *z = permute_classes_last(logits, o->class_dim), *loss;
+    weft_tensor *z = wf_permute_classes_last(logits, o->class_dim), *loss;
     struct loss_tensors tensors = {.target = target, .weight = o->weight};
 
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
-        tensors.target = permute_classes_last(target, o->class_dim);
+        tensors.target = wf_permute_classes_last(target, o->class_dim);
     if (!z || !tensors.target || check_options(o) != WEFT_OK) return NULL;
     if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL)
         WF_TRY_PTR(prepare_for_loss_parallel(z, &tensors));

@@ -7,6 +7,9 @@
 weft_status wf_cross_entropy_shape_error(const char *needs, const weft_tensor *z,
                                          const weft_tensor *other);
 
+/** The logits with their classes, which are `class_dim` (0: the last), last. */
+weft_tensor *wf_permute_classes_last(weft_tensor *z, int class_dim);
+
 /** t with partial axes reduced to replicated; t itself where there are none. */
 weft_tensor *wf_reduce_if_partial(weft_tensor *t);
 

@@ -116,10 +116,29 @@ weft_status wf_shape_linear_dw(struct wf_infer *call)
     return concat_output_dims(call, d, d->ndim - n, n, x, x->ndim - k, k);
 }
 
+/* One matrix b under a batch of matrices a, whose rows follow one another. */
+static bool shares_matrix(const struct wf_op_plan *plan)
+{
+    return plan->in[1]->desc.ndim == 2 && plan->in[0]->desc.ndim > 2 &&
+           !plan->attrs.matmul.transpose_a;
+}
+
+/* One product over all rows of the batch, not one per matrix and then their sum. */
+static weft_tensor *gradient_of_shared_matrix(const struct wf_op_plan *plan, weft_tensor *a,
+                                              weft_tensor *g)
+{
+    struct wf_op_args args = {WF_ATTRS(linear_dw, .k_dims = 1, .n_dims = 1), .want = plan->in[1]};
+    bool tb = plan->attrs.matmul.transpose_b;
+
+    return wf_dispatch_op_one_output(WF_OP_linear_dw, (weft_tensor *[]){tb ? g : a, tb ? a : g}, 2,
+                                     &args);
+}
+
 /* c = op(a) op(b); da = g op(b)^T, db = op(a)^T g, each transposed once more if its input was. */
 void wf_vjp_matmul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
-    const struct wf_matmul_attrs *attrs = &wf_tape_node_op_plan(n)->attrs.matmul;
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
+    const struct wf_matmul_attrs *attrs = &plan->attrs.matmul;
     bool ta = attrs->transpose_a, tb = attrs->transpose_b;
     weft_tensor *a = wf_saved_input(n, 0), *b = wf_saved_input(n, 1);
 
@@ -128,9 +147,10 @@ void wf_vjp_matmul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
             wf_sum_to_shape_of(ta ? weft_matmul_t(b, g, tb, true) : weft_matmul_t(g, b, false, !tb),
                                wf_tape_node_input_layout(n, 0));
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] =
-            wf_sum_to_shape_of(tb ? weft_matmul_t(g, a, true, ta) : weft_matmul_t(a, g, !ta, false),
-                               wf_tape_node_input_layout(n, 1));
+        in[1] = shares_matrix(plan) ? gradient_of_shared_matrix(plan, a, g)
+                                    : wf_sum_to_shape_of(tb ? weft_matmul_t(g, a, true, ta)
+                                                            : weft_matmul_t(a, g, !ta, false),
+                                                         wf_tape_node_input_layout(n, 1));
 }
 
 void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor **in)
@@ -160,11 +180,6 @@ void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor 
     }
     if (plan->n_in > 2 && wf_tape_node_needs_grad(node, 2))
         in[2] = wf_sum_masked_dims(g, ((int64_t)1 << lead) - 1, false, 1, plan->in[2]);
-}
-
-weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
-{
-    return weft_matmul_t(a, b, false, false);
 }
 
 weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb)

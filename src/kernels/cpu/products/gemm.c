@@ -342,4 +342,17 @@ void wf_gemm_prepare(struct wf_gemm *g)
         prepare_16_bit(g);
 }
 
+void wf_gemm_prepare_up_to(struct wf_gemm *g)
+{
+    g->scratch = 0;
+    if (g->dtype == WEFT_F32)
+        g->run = run_sgemm;
+    else if (g->dtype == WEFT_F64)
+        prepare_blocked(g, WF_ISA_PICK(wf_blocked_f64), sizeof(double));
+    else
+        prepare_blocked(
+            g, g->dtype == WEFT_BF16 ? WF_ISA_PICK(wf_blocked_bf16) : WF_ISA_PICK(wf_blocked_f16),
+            sizeof(float));
+}
+
 void wf_gemm_free(struct wf_gemm *g) { wf_dnnl_product_free(g->dnnl); }

@@ -31,6 +31,8 @@ struct wf_gemm {
 };
 
 void wf_gemm_prepare(struct wf_gemm *g);
+/** For copies of g with fewer rows m, or a smaller k > 0, as the data say in each run. */
+void wf_gemm_prepare_up_to(struct wf_gemm *g);
 void wf_gemm_free(struct wf_gemm *g);
 
 /** bias may be NULL even when one was announced. */

@@ -16,12 +16,9 @@
 #include "base/mem.h"
 #include "base/settings/knob.h"
 #include "kernels/cpu/products/amx_tiles.h"
+#include "kernels/cpu/products/dnnl_call.h"
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        dnnl_status_t try_status = (call);                                                         \
-        if (try_status != dnnl_success) WF_DIE("oneDNN: %s gave %d", #call, (int)try_status);      \
-    } while (0)
+#define TRY WF_DNNL_TRY
 
 /* oneDNN may be built on OpenMP, TBB or neither; only the first needs to be held back. */
 static _Thread_local struct {
@@ -37,7 +34,7 @@ static void find_symbol(const char *name, void *function)
     memcpy(function, &found, sizeof found);
 }
 
-static int limit_omp_threads(void)
+int wf_dnnl_limit_threads(void)
 {
     int before;
 
@@ -52,7 +49,7 @@ static int limit_omp_threads(void)
     return before;
 }
 
-static void restore_omp_threads(int before)
+void wf_dnnl_restore_threads(int before)
 {
     if (before && before != (int)wf_knobs.threads) omp.set(before);
 }
@@ -76,11 +73,11 @@ void wf_dnnl_limit_isa(int level)
 
 void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, float beta, float *c)
 {
-    int before = limit_omp_threads();
+    int before = wf_dnnl_limit_threads();
 
     TRY(dnnl_sgemm(g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', g->m, g->n, g->k, 1.0f, a, g->lda, b,
                    g->ldb, beta, c, g->ldc));
-    restore_omp_threads(before);
+    wf_dnnl_restore_threads(before);
 }
 
 enum { ARG_A, ARG_B, ARG_C, ARG_BIAS, ARGS };
@@ -170,7 +167,7 @@ struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g)
 {
     const dnnl_data_type_t type = g->dtype == WEFT_F16 ? dnnl_f16 : dnnl_bf16;
     struct wf_dnnl_product *p = WF_NEW(struct wf_dnnl_product);
-    int before = limit_omp_threads();
+    int before = wf_dnnl_limit_threads();
     desc d[ARGS];
     bool served;
 
@@ -184,7 +181,7 @@ struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g)
         TRY(dnnl_memory_create(&p->memory[i], desc_ref(&d[i]), p->engine, DNNL_MEMORY_NONE));
     served = primitives_make(p, g, d);
     for (int i = 0; i < ARGS; i++) desc_free(&d[i]);
-    restore_omp_threads(before);
+    wf_dnnl_restore_threads(before);
     if (served) return p;
     wf_dnnl_product_free(p);
     return NULL;
@@ -194,7 +191,7 @@ void wf_dnnl_product_run(struct wf_dnnl_product *p, const void *a, const void *b
                          void *c)
 {
     const void *data[ARGS] = {a, b, c, bias};
-    int before = limit_omp_threads(), n = bias ? ARGS : ARGS - 1;
+    int before = wf_dnnl_limit_threads(), n = bias ? ARGS : ARGS - 1;
     dnnl_exec_arg_t args[ARGS];
 
     for (int i = 0; i < n; i++) {
@@ -206,7 +203,7 @@ void wf_dnnl_product_run(struct wf_dnnl_product *p, const void *a, const void *b
     }
     TRY(dnnl_primitive_execute(p->primitive[bias != NULL], p->stream, n, args));
     TRY(dnnl_stream_wait(p->stream));
-    restore_omp_threads(before);
+    wf_dnnl_restore_threads(before);
 }
 
 void wf_dnnl_product_free(struct wf_dnnl_product *p)

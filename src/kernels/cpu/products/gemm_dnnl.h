@@ -1,4 +1,6 @@
-/* gemm_dnnl.h: what the library uses of oneDNN. gemm_dnnl.c alone includes its header. */
+/* gemm_dnnl.h: what products use of oneDNN, whose header gemm_dnnl.c includes (and, for
+ * convolutions,
+ * ../convolution/convolution_dnnl.c) and no other file. */
 #pragma once
 
 #include <stdbool.h>

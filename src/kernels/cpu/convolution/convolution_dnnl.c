@@ -1,0 +1,333 @@
+/*
+ * convolution_dnnl.c: convolutions by oneDNN, version 2.6 and 3.x.
+ *
+ * oneDNN chooses how its operands lie (channels in blocks of a vector); those that lie otherwise
+ * are reordered before and after. All of that is made once per plan.
+ */
+#include "kernels/cpu/convolution/convolution.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "kernels/cpu/products/dnnl_call.h"
+#include "kernels/cpu/scratch.h"
+
+#define TRY WF_DNNL_TRY
+
+enum { X, W, Y, BIAS, ARGS };
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t desc;
+typedef const_dnnl_memory_desc_t desc_ref;
+
+static desc_ref ref(const desc *d) { return *d; }
+
+static void desc_free(desc *d) { TRY(dnnl_memory_desc_destroy(*d)); }
+
+static void desc_of_strides(desc *d, int n, const dnnl_dims_t dims, const dnnl_dims_t strides,
+                            dnnl_data_type_t type)
+{
+    TRY(dnnl_memory_desc_create_with_strides(d, n, dims, type, strides));
+}
+
+static void desc_of_any(desc *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type)
+{
+    TRY(dnnl_memory_desc_create_with_tag(d, n, dims, type, dnnl_format_tag_any));
+}
+#else
+typedef dnnl_memory_desc_t desc;
+typedef const dnnl_memory_desc_t *desc_ref;
+
+static desc_ref ref(const desc *d) { return d; }
+
+static void desc_free(desc *d) { (void)d; }
+
+static void desc_of_strides(desc *d, int n, const dnnl_dims_t dims, const dnnl_dims_t strides,
+                            dnnl_data_type_t type)
+{
+    TRY(dnnl_memory_desc_init_by_strides(d, n, dims, type, strides));
+}
+
+static void desc_of_any(desc *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type)
+{
+    TRY(dnnl_memory_desc_init_by_tag(d, n, dims, type, dnnl_format_tag_any));
+}
+#endif
+
+/* An operand as the program has it and, where that differs, as the primitive wants it. */
+struct arg {
+    dnnl_memory_t given, wanted;
+    dnnl_primitive_t reorder; /* NULL: wanted is given */
+    size_t scratch;           /* bytes of wanted */
+};
+
+struct wf_dnnl_conv {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive;
+    struct arg arg[ARGS];
+    int result; /* which arg */
+    bool bias;
+    void *no_bias; /* zeros, for a rank that leaves the bias to another */
+};
+
+/* ---- how operands lie ---- */
+
+struct dims {
+    int n;
+    dnnl_dims_t dims, strides;
+};
+
+static void append(struct dims *d, int64_t size) { d->dims[d->n++] = size; }
+
+static void append_places(struct dims *d, const struct wf_conv *c, const int64_t *size)
+{
+    for (int i = WF_SPATIAL - c->dims; i < WF_SPATIAL; i++) append(d, size[i]);
+}
+
+/* Row-major, as kernels get them. oneDNN knows groups of the weight alone. */
+static struct dims dims_of(const struct wf_conv *c, int arg)
+{
+    struct dims d = {.n = 0};
+
+    if (arg == X || arg == Y) append(&d, c->n);
+    if (arg == X) append(&d, c->groups * c->in);
+    if (arg == Y || arg == BIAS) append(&d, c->groups * c->out);
+    if (arg == W) {
+        if (c->groups > 1) append(&d, c->groups);
+        append(&d, c->out);
+        append(&d, c->in);
+    }
+    if (arg != BIAS) append_places(&d, c, arg == X ? c->size : arg == Y ? c->to : c->kernel);
+    for (int i = d.n - 1; i >= 0; i--)
+        d.strides[i] = i == d.n - 1 ? 1 : d.strides[i + 1] * d.dims[i + 1];
+    return d;
+}
+
+/* ---- the primitive ---- */
+
+static void copy_places(dnnl_dims_t to, const struct wf_conv *c, const int64_t *from, int64_t less)
+{
+    for (int i = 0; i < c->dims; i++) to[i] = from[WF_SPATIAL - c->dims + i] - less;
+}
+
+/* oneDNN counts the places that are left out between taps, so 0 is the ordinary kernel. */
+static dnnl_status_t make_plan(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
+                               const struct wf_conv *c, enum wf_conv_pass pass, const desc *d,
+                               dnnl_primitive_desc_t hint)
+{
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    const dnnl_prop_kind_t forward =
+        c->pass == WF_CONV_FORWARD ? dnnl_forward_inference : dnnl_forward_training;
+    dnnl_dims_t stride, dilation, before, after;
+    desc_ref bias = pass == WF_CONV_FORWARD && c->bias ? ref(&d[BIAS]) : NULL;
+
+    copy_places(stride, c, c->stride, 0);
+    copy_places(dilation, c, c->dilation, 1);
+    copy_places(before, c, c->before, 0);
+    copy_places(after, c, c->after, 0);
+#if DNNL_VERSION_MAJOR >= 3
+    if (pass == WF_CONV_FORWARD)
+        return dnnl_convolution_forward_primitive_desc_create(
+            plan, engine, forward, direct, ref(&d[X]), ref(&d[W]), bias, ref(&d[Y]), stride,
+            dilation, before, after, NULL);
+    if (pass == WF_CONV_DX)
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            plan, engine, direct, ref(&d[X]), ref(&d[W]), ref(&d[Y]), stride, dilation, before,
+            after, hint, NULL);
+    return dnnl_convolution_backward_weights_primitive_desc_create(
+        plan, engine, direct, ref(&d[X]), ref(&d[W]), NULL, ref(&d[Y]), stride, dilation, before,
+        after, hint, NULL);
+#else
+    dnnl_convolution_desc_t op;
+
+    if (pass == WF_CONV_FORWARD)
+        TRY(dnnl_dilated_convolution_forward_desc_init(&op, forward, direct, ref(&d[X]), ref(&d[W]),
+                                                       bias, ref(&d[Y]), stride, dilation, before,
+                                                       after));
+    else if (pass == WF_CONV_DX)
+        TRY(dnnl_dilated_convolution_backward_data_desc_init(
+            &op, direct, ref(&d[X]), ref(&d[W]), ref(&d[Y]), stride, dilation, before, after));
+    else
+        TRY(dnnl_dilated_convolution_backward_weights_desc_init(&op, direct, ref(&d[X]), ref(&d[W]),
+                                                                NULL, ref(&d[Y]), stride, dilation,
+                                                                before, after));
+    return dnnl_primitive_desc_create(plan, &op, NULL, engine, hint);
+#endif
+}
+
+static bool is_reference(dnnl_primitive_desc_t plan)
+{
+    const char *kernel = NULL;
+
+    TRY(dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&kernel));
+    return strncmp(kernel, "ref", 3) == 0;
+}
+
+/* A gradient's plan follows that of the forward. NULL where there is none. */
+static dnnl_primitive_desc_t plan_new(dnnl_engine_t engine, const struct wf_conv *c, const desc *d)
+{
+    dnnl_primitive_desc_t forward = NULL, plan = NULL;
+
+    if (make_plan(&forward, engine, c, WF_CONV_FORWARD, d, NULL) != dnnl_success) return NULL;
+    if (c->pass == WF_CONV_FORWARD) return forward;
+    if (make_plan(&plan, engine, c, c->pass, d, forward) != dnnl_success) plan = NULL;
+    TRY(dnnl_primitive_desc_destroy(forward));
+    return plan;
+}
+
+/* ---- operands that the primitive wants otherwise ---- */
+
+static desc_ref wanted_by(dnnl_primitive_desc_t plan, enum wf_conv_pass pass, int arg)
+{
+    static const dnnl_query_t queries[][ARGS] = {
+        [WF_CONV_FORWARD] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+        [WF_CONV_DX] = {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
+        [WF_CONV_DW] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
+
+    return dnnl_primitive_desc_query_md(plan, queries[pass][arg], 0);
+}
+
+static void prepare_arg(struct wf_dnnl_conv *p, int i, desc_ref given, desc_ref wanted)
+{
+    dnnl_primitive_desc_t plan;
+    struct arg *a = &p->arg[i];
+    bool result = p->result == i;
+
+    TRY(dnnl_memory_create(&a->given, given, p->engine, DNNL_MEMORY_NONE));
+    if (dnnl_memory_desc_equal(given, wanted)) return;
+    TRY(dnnl_memory_create(&a->wanted, wanted, p->engine, DNNL_MEMORY_NONE));
+    TRY(dnnl_reorder_primitive_desc_create(&plan, result ? wanted : given, p->engine,
+                                           result ? given : wanted, p->engine, NULL));
+    TRY(dnnl_primitive_create(&a->reorder, plan));
+    TRY(dnnl_primitive_desc_destroy(plan));
+    a->scratch = wf_scratch_round_up(dnnl_memory_desc_get_size(wanted));
+}
+
+static dnnl_data_type_t dnnl_type(uint8_t type)
+{
+    return type == WEFT_F16 ? dnnl_f16 : type == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+static void prepare_args(struct wf_dnnl_conv *p, const struct wf_conv *c, uint8_t type,
+                         dnnl_primitive_desc_t plan, size_t *scratch)
+{
+    *scratch = 0;
+    p->result = c->pass == WF_CONV_FORWARD ? Y : c->pass == WF_CONV_DX ? X : W;
+    p->bias = c->pass == WF_CONV_FORWARD && c->bias;
+    for (int i = 0; i < (p->bias ? ARGS : BIAS); i++) {
+        struct dims d = dims_of(c, i);
+        desc given;
+
+        desc_of_strides(&given, d.n, d.dims, d.strides, dnnl_type(type));
+        prepare_arg(p, i, ref(&given), i == BIAS ? ref(&given) : wanted_by(plan, c->pass, i));
+        desc_free(&given);
+        *scratch += p->arg[i].scratch;
+    }
+    if (!p->bias) return;
+    p->no_bias = wf_malloc((size_t)(c->groups * c->out) * wf_dtypes[type].size);
+    memset(p->no_bias, 0, (size_t)(c->groups * c->out) * wf_dtypes[type].size);
+}
+
+static dnnl_primitive_desc_t plan_for_type(dnnl_engine_t engine, const struct wf_conv *c,
+                                           uint8_t type)
+{
+    dnnl_primitive_desc_t plan;
+    desc any[ARGS];
+
+    for (int i = 0; i < ARGS; i++) {
+        struct dims d = dims_of(c, i);
+
+        if (i == BIAS)
+            desc_of_strides(&any[i], d.n, d.dims, d.strides, dnnl_type(type));
+        else
+            desc_of_any(&any[i], d.n, d.dims, dnnl_type(type));
+    }
+    plan = plan_new(engine, c, any);
+    for (int i = 0; i < ARGS; i++) desc_free(&any[i]);
+    if (!plan || type == WEFT_F32 || !is_reference(plan)) return plan;
+    TRY(dnnl_primitive_desc_destroy(plan));
+    return NULL;
+}
+
+struct wf_dnnl_conv *wf_dnnl_conv_new(const struct wf_conv *c, uint8_t type, size_t *scratch)
+{
+    struct wf_dnnl_conv *p = WF_NEW(struct wf_dnnl_conv);
+    int before = wf_dnnl_limit_threads();
+    dnnl_primitive_desc_t plan;
+
+    TRY(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
+    TRY(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
+    plan = plan_for_type(p->engine, c, type);
+    if (plan) {
+        prepare_args(p, c, type, plan, scratch);
+        TRY(dnnl_primitive_create(&p->primitive, plan));
+        TRY(dnnl_primitive_desc_destroy(plan));
+    }
+    wf_dnnl_restore_threads(before);
+    if (plan) return p;
+    wf_dnnl_conv_free(p);
+    return NULL;
+}
+
+/* ---- a run ---- */
+
+static void set_data(dnnl_memory_t memory, const void *data)
+{
+    void *handle;
+
+    memcpy(&handle, &data, sizeof handle); /* oneDNN's handles know no const */
+    TRY(dnnl_memory_set_data_handle(memory, handle));
+}
+
+static void reorder(const struct wf_dnnl_conv *p, const struct arg *a, dnnl_memory_t from,
+                    dnnl_memory_t to)
+{
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+
+    TRY(dnnl_primitive_execute(a->reorder, p->stream, 2, args));
+}
+
+static const int arg_names[][ARGS] = {
+    [X] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_BIAS},
+    [W] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_BIAS},
+    [Y] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS}};
+
+void wf_dnnl_conv_run(struct wf_dnnl_conv *p, const struct wf_conv_operands *o, void *scratch)
+{
+    const void *data[ARGS] = {o->x, o->w, o->y, o->bias ? o->bias : p->no_bias};
+    int before = wf_dnnl_limit_threads(), n = p->bias ? ARGS : BIAS;
+    struct arg *result = &p->arg[p->result];
+    dnnl_exec_arg_t args[ARGS];
+    char *room = scratch;
+
+    for (int i = 0; i < n; i++) {
+        struct arg *a = &p->arg[i];
+
+        set_data(a->given, data[i]);
+        args[i] = (dnnl_exec_arg_t){arg_names[p->result][i], a->reorder ? a->wanted : a->given};
+        if (!a->reorder) continue;
+        set_data(a->wanted, room);
+        room += a->scratch;
+        if (i != p->result) reorder(p, a, a->given, a->wanted);
+    }
+    TRY(dnnl_primitive_execute(p->primitive, p->stream, n, args));
+    if (result->reorder) reorder(p, result, result->wanted, result->given);
+    TRY(dnnl_stream_wait(p->stream));
+    wf_dnnl_restore_threads(before);
+}
+
+void wf_dnnl_conv_free(struct wf_dnnl_conv *p)
+{
+    if (!p) return;
+    if (p->primitive) TRY(dnnl_primitive_destroy(p->primitive));
+    for (int i = 0; i < ARGS; i++) {
+        if (p->arg[i].reorder) TRY(dnnl_primitive_destroy(p->arg[i].reorder));
+        if (p->arg[i].given) TRY(dnnl_memory_destroy(p->arg[i].given));
+        if (p->arg[i].wanted) TRY(dnnl_memory_destroy(p->arg[i].wanted));
+    }
+    TRY(dnnl_stream_destroy(p->stream));
+    TRY(dnnl_engine_destroy(p->engine));
+    wf_free(p->no_bias);
+    wf_free(p);
+}
