@@ -17,4 +17,5 @@
 #include <weft/pointwise.h>
 #include <weft/products.h>
 #include <weft/reductions.h>
+#include <weft/scans.h>
 #include <weft/shape.h>
