@@ -18,4 +18,5 @@
 #include <weft/pointwise.h>
 #include <weft/products.h>
 #include <weft/reductions.h>
+#include <weft/scans.h>
 #include <weft/shape.h>

@@ -1,6 +1,6 @@
 /*
- * reductions.h: many elements become one: sums, means, maxima, the largest k; whether tensors are
- * equal.
+ * reductions.h: many elements become one: sums, extremes and their places, norms, variances; the
+ * largest k, order; whether tensors are equal.
  *
  * What weft/ops.h says of every op holds here.
  * ranks: every rank of the inputs' mesh, unless said otherwise
@@ -9,13 +9,54 @@
 
 #include <weft/tensor.h>
 
-/* ---- reductions; `dims` lists dims, negative ones from the end; n = 0: all of them ---- */
+/*
+ * ---- reductions; `dims` lists dims, negative ones from the end; n = 0: all of them ----
+ *
+ * Over a dim that is sharded a result stays partial until somebody needs it, unless said otherwise.
+ */
+/** Of integers and bool the sum (and the product) is i64. */
 WEFT_API weft_tensor *weft_sum(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_mean(weft_tensor *x, const int *dims, int n, bool keep);
-/** grad: shared equally by all elements that equal the maximum */
+WEFT_API weft_tensor *weft_prod(weft_tensor *x, const int *dims, int n, bool keep);
+/** grad: shared equally by all elements that equal the maximum (the minimum) */
 WEFT_API weft_tensor *weft_amax(weft_tensor *x, const int *dims, int n, bool keep);
+WEFT_API weft_tensor *weft_amin(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_sum_all(weft_tensor *x);
 WEFT_API weft_tensor *weft_mean_all(weft_tensor *x);
+
+/** How many elements are not 0, i64; not-a-number is not 0. grad: none */
+WEFT_API weft_tensor *weft_count_nonzero(weft_tensor *x, const int *dims, int n);
+/** Whether any element, or each, is not 0: bool, on every rank. grad: none */
+WEFT_API weft_tensor *weft_any(weft_tensor *x, const int *dims, int n, bool keep);
+WEFT_API weft_tensor *weft_all(weft_tensor *x, const int *dims, int n, bool keep);
+
+/** Sum and mean of the elements that are numbers; a mean of none is not a number. */
+WEFT_API weft_tensor *weft_nansum(weft_tensor *x, const int *dims, int n, bool keep);
+WEFT_API weft_tensor *weft_nanmean(weft_tensor *x, const int *dims, int n, bool keep);
+
+/**
+ * The p-norm over dims, (sum |x|^p)^(1/p): p = INFINITY gives the largest size, -INFINITY the
+ * smallest, 0 how many elements are not 0. grad: of an infinite norm shared by the elements that
+ * have it
+ */
+WEFT_API weft_tensor *weft_norm(weft_tensor *x, double p, const int *dims, int n, bool keep);
+/** The p-norm of a - b, which broadcast. */
+WEFT_API weft_tensor *weft_dist(weft_tensor *a, weft_tensor *b, double p);
+
+/**
+ * Variance and standard deviation over dims: squares about the mean, divided by their number less
+ * `correction` (1: unbiased; not-a-number where that leaves nothing).
+ *
+ * ranks: every rank of x's mesh; over dims that are sharded two all-reduces of one number per
+ *        result, which is on every rank
+ */
+WEFT_API weft_tensor *weft_var(weft_tensor *x, const int *dims, int n, double correction,
+                               bool keep);
+WEFT_API weft_tensor *weft_std(weft_tensor *x, const int *dims, int n, double correction,
+                               bool keep);
+/** The mean too. */
+WEFT_API weft_tensor *weft_var_mean(weft_tensor *x, const int *dims, int n, double correction,
+                                    bool keep, weft_tensor **mean);
 
 /**
  * The k largest elements along a dim, largest first, and in `indices` (NULL: not wanted) where they
@@ -30,8 +71,49 @@ WEFT_API weft_tensor *weft_mean_all(weft_tensor *x);
  */
 WEFT_API weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices);
 
-/** Where the largest element along a dim is: weft_topk's index, i64 without the dim. grad: none */
+/**
+ * Where the largest (smallest) element along a dim is, or of the whole tensor in row-major order:
+ * i64, without the dim. Of equal ones the first; not-a-number counts as larger (smaller) than any
+ * number.
+ *
+ * ranks: every rank of x's mesh. Over a dim that is sharded two all-reduces of one number per
+ *        result, which is on every rank
+ * fails: WEFT_ERR_SHAPE where there is no element. grad: none
+ */
 WEFT_API weft_tensor *weft_argmax(weft_tensor *x, int dim);
+WEFT_API weft_tensor *weft_argmin(weft_tensor *x, int dim);
+WEFT_API weft_tensor *weft_argmax_all(weft_tensor *x);
+WEFT_API weft_tensor *weft_argmin_all(weft_tensor *x);
+
+/**
+ * The largest (smallest) element along a dim, and in `indices` (NULL: not wanted) where it is, as
+ * weft_argmax says. grad: to that element alone
+ */
+WEFT_API weft_tensor *weft_max_with_index(weft_tensor *x, int dim, bool keep,
+                                          weft_tensor **indices);
+WEFT_API weft_tensor *weft_min_with_index(weft_tensor *x, int dim, bool keep,
+                                          weft_tensor **indices);
+
+/**
+ * The elements along a dim in order, and in `indices` (NULL: not wanted) where each was. Equal ones
+ * keep their order; not-a-number is larger than any number.
+ *
+ * ranks: every rank of x's mesh; a dim that is sharded is brought together
+ * grad:  of the values
+ */
+WEFT_API weft_tensor *weft_sort(weft_tensor *x, int dim, bool descending, weft_tensor **indices);
+/** The indices alone. grad: none */
+WEFT_API weft_tensor *weft_argsort(weft_tensor *x, int dim, bool descending);
+
+/**
+ * How many elements lie in each of `bins` equal intervals from `least` to `most`, the last with its
+ * end; where both are equal, from the least to the largest element. Of x's dtype; what is outside
+ * is not counted.
+ *
+ * ranks: every rank of x's mesh; with `least` below `most` nothing is sent, and the counts of what
+ *        is sharded stay partial; else one all-reduce. grad: none
+ */
+WEFT_API weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double least, double most);
 
 /**
  * Whether two tensors have the same shape and elements, whatever their layouts (torch.equal). NaN

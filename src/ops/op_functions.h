@@ -23,7 +23,7 @@ wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_expand, wf_v
 wf_rule_fn wf_rule_all_but_dim;
 wf_rule_fn wf_rule_matmul, wf_rule_linear, wf_rule_linear_dx, wf_rule_linear_dw;
 wf_rule_fn wf_rule_conv, wf_rule_conv_dx, wf_rule_conv_dw, wf_rule_windows;
-wf_rule_fn wf_rule_reduce;
+wf_rule_fn wf_rule_reduce, wf_rule_reduce_with, wf_rule_histogram;
 wf_rule_fn wf_rule_attention, wf_rule_attention_grad, wf_rule_attention_packed,
     wf_rule_attention_packed_grad, wf_rule_rotary;
 wf_rule_fn wf_rule_reshape, wf_rule_permute, wf_rule_expand, wf_rule_slice_masked,
@@ -47,6 +47,46 @@ weft_tensor *wf_expand_to_shape_of(weft_tensor *t, struct wf_layout *layout);
 /** Sum over the dims in a bit mask, times `scale`. */
 weft_tensor *wf_sum_masked_dims(weft_tensor *t, int64_t mask, bool keep, double scale,
                                 struct wf_layout *want);
+
+/** The mean over the dims in a bit mask; `wide`: of 16-bit floats in f32. */
+weft_tensor *wf_mean_mask(weft_tensor *x, int64_t mask, bool keep, bool wide);
+
+/** An op that has a reduction's attributes, over the dims in a bit mask (-1: NULL). */
+weft_tensor *wf_reduce_mask(enum wf_op op, weft_tensor *x, int64_t mask, bool keep, bool wide);
+
+/** Elements of the whole tensor along these dims. */
+int64_t wf_count_in_dims(const weft_tensor *x, int64_t mask);
+
+/** A result with the reduced dims of `x` put back at size 1, so that it broadcasts against it; NULL
+ * for NULL. */
+weft_tensor *wf_reshape_to_kept_dims(weft_tensor *t, const struct wf_tensor_desc *x, int64_t dims);
+/** The same of a recorded reduction. */
+weft_tensor *wf_restore_reduced_dims(const struct wf_tape_node *n, weft_tensor *t);
+
+/** sum (x - mean)^2 over the dims in a bit mask, divided by their count less `correction`. mean: not
+ * partial, with these dims at size 1, of the dtype that x is computed in, which the result has. */
+weft_tensor *wf_variance_about(weft_tensor *x, weft_tensor *mean, int64_t mask, double correction,
+                               bool keep);
+
+/**
+ * (x - mean) / sqrt(variance + eps), statistics over the dims in a bit mask, wherever x lies; x is
+ * not partial, and no 16-bit floats. `mean`, `variance`: NULL, or what they were, detached and with
+ * these dims at size 1.
+ */
+weft_tensor *wf_normalize_dims(weft_tensor *x, int64_t mask, double eps, weft_tensor **mean,
+                               weft_tensor **variance);
+
+/** Any axis cuts the dim. */
+bool wf_is_sharded_along(const weft_tensor *t, int dim);
+
+/** The dtype that x is computed in: f32 of 16-bit floats. */
+weft_dtype wf_computing_dtype(const weft_tensor *x);
+
+/** Partial axes become replicated; NULL for NULL. */
+weft_tensor *wf_reduce_if_partial(weft_tensor *t);
+
+/** Fails unless x has floating-point numbers. */
+weft_status wf_need_float(const weft_tensor *x, const char *who);
 
 /** Bit mask of a list of dims; n = 0 means all. -1 with an error when one is out of range. */
 int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char *who);

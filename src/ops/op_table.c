@@ -16,7 +16,11 @@
 #define BOXES ((uint32_t)WF_BOXES_ONLY)
 #define RISING ((uint32_t)WF_RISING)
 #define CONVERTS ((uint32_t)WF_CONVERTS)
+#define ONLY(reduce) ((uint32_t)((reduce) - WEFT_AVG) << WF_ONLY_SHIFT)
 #define SUM WEFT_SUM
+#define PRODUCT WEFT_PRODUCT
+#define MIN WEFT_MIN
+#define NORM WEFT_NORM
 #define MAX WEFT_MAX
 #define MASKED WEFT_MASKED
 #define I0 1u
@@ -159,10 +163,13 @@ bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce)
 {
     uint32_t linear = call->row->linear;
     weft_dtype dtype = call->out[0].dtype;
+    uint32_t only = linear >> WF_ONLY_SHIFT & WF_MAX_ONLY;
+    bool has_extremes = dtype != WEFT_BOOL && dtype != WEFT_U8; /* which ranks can combine */
 
     if (linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(dtype)) return false;
     if (linear & (uint32_t)WF_RISING)
-        return (reduce == WEFT_MAX || reduce == WEFT_MIN) && dtype != WEFT_BOOL;
+        return (reduce == WEFT_MAX || reduce == WEFT_MIN) && has_extremes;
+    if (only) return reduce == (weft_reduce)(WEFT_AVG + only) && has_extremes;
     return linear & (uint32_t)WF_ANY_REDUCE || reduce == WEFT_SUM || reduce == WEFT_AVG ||
            reduce == WEFT_MASKED;
 }

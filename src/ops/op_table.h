@@ -21,6 +21,7 @@ struct wf_infer {
         int64_t shape[WEFT_MAX_DIMS];
     } out[WF_MAX_OUT]; /* filled in by the shape function */
     bool averages;     /* and this: what ranks make of their shards is averaged, not added up */
+    double norm_power; /* and this, where partial outputs are norms */
 };
 
 /** Letters of a rule, one per dim: 0 may not be sharded; dims with the same letter > 0 are sharded
@@ -65,6 +66,8 @@ enum {
     WF_BOXES_ONLY = 1 << 28,
     WF_RISING = 1 << 27,
     WF_CONVERTS = 1 << 26,
+    WF_ONLY_SHIFT = 24,
+    WF_MAX_ONLY = 3,
     WF_ADDEND_SHIFT = 16,
     WF_MAX_ADDEND = 0xff
 };
@@ -80,6 +83,8 @@ struct wf_op_row {
                         WF_BOXES_ONLY: shards must be single runs,
                         WF_RISING: a larger element never gives a smaller one, so maxima and minima
                         pass instead of sums, unless the result is bool,
+                        two bits at 24: a weft_reduce, terms of which pass alone
+                        (WEFT_PRODUCT .. WEFT_MIN),
                         WF_CONVERTS: nothing is computed but another dtype */
     weft_reduce reduce;
     wf_shape_fn *shape;

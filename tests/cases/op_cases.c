@@ -11,6 +11,7 @@
 
 #define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16 | 1u << WEFT_F16)
 #define WHOLES (1u << WEFT_I32 | 1u << WEFT_I64)
+#define SMALL (1u << WEFT_U8 | 1u << WEFT_BOOL)
 #define F32_F64 (1u << WEFT_F32 | 1u << WEFT_F64)
 #define NUMBERS (FLOATS | WHOLES)
 #define NO_ATTR .attr_words = 0
@@ -117,6 +118,8 @@ double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_
     if (operand->domain == 'c') return u < 0.5;
     if (operand->domain == 'e') return (double)((at + 1) * operand->below / operand->numel);
     if (operand->below) return floor(u * (double)operand->below);
+    if (operand->dtype == WEFT_U8 || operand->dtype == WEFT_BOOL)
+        return floor(u * (operand->dtype == WEFT_U8 ? 5 : 2));
     if (whole) return positive ? 1 + floor(u * 5) : floor(u * 19) - 9;
     if (operand->domain == 'u') return wt_rounded(operand->dtype, 1.8 * u - 0.9);
     if (operand->domain == 'a') return wt_rounded(operand->dtype, 1.1 + 1.5 * u);

@@ -164,6 +164,20 @@ static int64_t global_numel(const struct wf_tensor_desc *box)
     return n;
 }
 
+/* The norm of what are norms themselves. */
+static bool norms_equal(const double *const *parts, const struct wf_tensor_desc *box, int ranks,
+                        double p, const double *want)
+{
+    for (int64_t e = 0; e < global_numel(box); e++) {
+        double sum = 0;
+
+        for (int r = 0; r < ranks; r++) sum += pow(fabs(parts[r][e]), p);
+        if (!near(pow(sum, 1 / p), want[e], ranks * allowed_of(want[e], (weft_dtype)box->dtype)))
+            return false;
+    }
+    return true;
+}
+
 static bool terms_equal(const double *const *parts, const struct wf_tensor_desc *box, int ranks,
                         weft_reduce reduce, const double *want)
 {
@@ -190,6 +204,8 @@ bool wt_glued_equals(const double *const *parts, const struct wf_tensor_desc *co
 {
     int64_t covered = 0;
 
+    if (placement.kind == WEFT_KIND_PARTIAL && placement.reduce == WEFT_NORM && placement.p != 0)
+        return norms_equal(parts, boxes[0], ranks, (double)placement.p, want);
     if (placement.kind == WEFT_KIND_PARTIAL)
         return terms_equal(parts, boxes[0], ranks, (weft_reduce)placement.reduce, want);
     for (int r = 0; r < ranks; r++) {

@@ -209,6 +209,13 @@ static bool label_splits_evenly(const struct candidate_search *s, int label)
     return true;
 }
 
+/* What an output is that lacks the sharded letter. */
+static weft_placement partial_output(const struct wf_infer *call)
+{
+    return call->row->reduce == WEFT_NORM ? weft_norm_partial(call->norm_power)
+                                          : weft_partial(call->row->reduce);
+}
+
 static weft_placement shard_like(weft_placement style, int dim)
 {
     style.dim = (int8_t)dim;
@@ -233,7 +240,7 @@ static void consider_shard_style(struct candidate_search *s, int label, weft_pla
     for (int j = 0; j < call->n_out; j++) {
         int d = wf_dim_of_label(s->labels.out[j], label);
 
-        c.out[j] = d >= 0 ? shard_like(style, d) : weft_partial(call->row->reduce);
+        c.out[j] = d >= 0 ? shard_like(style, d) : partial_output(call);
     }
     consider_candidate(s, &c, label);
 }

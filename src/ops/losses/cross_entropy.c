@@ -96,13 +96,6 @@ static weft_status check_shapes(const weft_tensor *z, const struct loss_tensors 
     return WEFT_OK;
 }
 
-static bool is_sharded_along(const weft_tensor *t, int dim)
-{
-    for (int a = 0; a < t->layout->n_axes; a++)
-        if (weft_shards(t->layout->placements[a], dim)) return true;
-    return false;
-}
-
 /* A plain tensor is the same on every rank, as far as the block is concerned. */
 static weft_tensor *as_replicated(weft_tensor *t, weft_mesh *mesh)
 {
@@ -146,7 +139,7 @@ static weft_status prepare_for_loss_parallel(const weft_tensor *z, struct loss_t
 {
     if (z->layout->partial)
         return loss_parallel_error(z, "logits must be Shard or Replicate on every axis, not", "");
-    if (!is_sharded_along(z, weft_ndim(z) - 1))
+    if (!wf_is_sharded_along(z, weft_ndim(z) - 1))
         return loss_parallel_error(z, "logits must be sharded over their classes, not",
                                    " (classes last)");
     WF_TRY(check_target_in_loss_parallel(z, tensors->target));
@@ -202,18 +195,6 @@ static void vjp_cross_entropy(const struct wf_tape_node *n, weft_tensor *g, weft
                                n->saved[TARGET], per_token,         n->saved[WEIGHT]};
 
     in[0] = wf_dispatch_op_one_output(WF_OP_xent_grad, operands, 6, &args);
-}
-
-weft_tensor *wf_reduce_if_partial(weft_tensor *t)
-{
-    weft_placement replicated[WEFT_MAX_AXES];
-
-    if (!t || !t->layout->partial) return t;
-    for (int a = 0; a < t->layout->n_axes; a++) {
-        replicated[a] = t->layout->placements[a];
-        if (replicated[a].kind == WEFT_KIND_PARTIAL) replicated[a] = weft_replicate();
-    }
-    return weft_redistribute(t, replicated);
 }
 
 /* True when every rank of the world has the same of it. */

@@ -10,9 +10,6 @@ weft_status wf_cross_entropy_shape_error(const char *needs, const weft_tensor *z
 /** The logits with their classes, which are `class_dim` (0: the last), last. */
 weft_tensor *wf_permute_classes_last(weft_tensor *z, int class_dim);
 
-/** t with partial axes reduced to replicated; t itself where there are none. */
-weft_tensor *wf_reduce_if_partial(weft_tensor *t);
-
 /** Cross-entropy with probabilities [*,V] as targets; classes last in both. grad: to both */
 weft_tensor *wf_soft_cross_entropy(weft_tensor *z, weft_tensor *probabilities, weft_tensor *weight,
                                    const weft_cross_entropy_options *o);

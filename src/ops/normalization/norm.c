@@ -101,11 +101,61 @@ void wf_vjp_rms_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor *
     in[1] = more[0];
 }
 
+/* ---- rows that are sharded: nothing is gathered, their statistics are all-reduced ---- */
+
+/* x times weight plus bias, each NULL or [n]; in the dtype of `like`. */
+static weft_tensor *scale_and_shift(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                                    const weft_tensor *like)
+{
+    if (x && weight) x = weft_mul(x, weft_cast(weight, weft_tensor_dtype(x)));
+    if (x && bias) x = weft_add(x, weft_cast(bias, weft_tensor_dtype(x)));
+    return x ? weft_cast(x, weft_tensor_dtype(like)) : NULL;
+}
+
+static weft_tensor *sharded_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                                       double eps)
+{
+    weft_tensor *y = weft_cast(wf_reduce_if_partial(x), wf_computing_dtype(x));
+
+    return scale_and_shift(wf_normalize_dims(y, (int64_t)1 << (weft_ndim(x) - 1), eps, NULL, NULL),
+                           weight, bias, x);
+}
+
+static weft_tensor *sharded_rms_norm(weft_tensor *x, weft_tensor *weight, double eps)
+{
+    weft_tensor *y = weft_cast(wf_reduce_if_partial(x), wf_computing_dtype(x)), *square;
+    int64_t mask = (int64_t)1 << (weft_ndim(x) - 1);
+
+    if (!y) return NULL;
+    square = wf_reduce_if_partial(wf_mean_mask(weft_square(y), mask, true, false));
+    return scale_and_shift(weft_mul(y, weft_rsqrt(weft_add_scalar(square, eps))), weight, NULL, x);
+}
+
+/* As the rows' shape functions check, before anything is sent. */
+static weft_status check_sharded_norm(const char *who, const weft_tensor *x, const weft_tensor *w)
+{
+    WF_NEED(!w || (weft_ndim(w) == 1 && weft_size(w, 0) == weft_size(x, -1) &&
+                   weft_tensor_dtype(w) == weft_tensor_dtype(x)),
+            WEFT_ERR_SHAPE, "%s: weight and bias must have the last dim's size and dtype", who);
+    return WEFT_OK;
+}
+
+static bool has_sharded_rows(const weft_tensor *x)
+{
+    return x && wf_tensor_need_alive(x, "norm") == WEFT_OK && weft_ndim(x) > 0 &&
+           weft_dtype_is_float(weft_tensor_dtype(x)) && wf_is_sharded_along(x, weft_ndim(x) - 1);
+}
+
 weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, double eps)
 {
     struct wf_op_args args = {.scalars.s = {eps}};
     weft_tensor *more[2];
 
+    if (has_sharded_rows(x)) {
+        WF_TRY_PTR(check_sharded_norm("layer_norm", x, weight));
+        WF_TRY_PTR(check_sharded_norm("layer_norm", x, bias));
+        return sharded_layer_norm(x, weight, bias, eps);
+    }
     return wf_dispatch_op(WF_OP_layer_norm, (weft_tensor *[]){x, weight, bias}, 3, &args, more);
 }
 
@@ -114,5 +164,9 @@ weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double eps)
     struct wf_op_args args = {.scalars.s = {eps}};
     weft_tensor *more[1];
 
+    if (has_sharded_rows(x)) {
+        WF_TRY_PTR(check_sharded_norm("rms_norm", x, weight));
+        return sharded_rms_norm(x, weight, eps);
+    }
     return wf_dispatch_op(WF_OP_rms_norm, (weft_tensor *[]){x, weight}, 2, &args, more);
 }

@@ -141,10 +141,3 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
     if (indices) *indices = d == last ? labels : weft_transpose(labels, d, last);
     return values;
 }
-
-weft_tensor *weft_argmax(weft_tensor *x, int dim)
-{
-    weft_tensor *indices;
-
-    return weft_topk(weft_detach(x), 1, dim, &indices) ? weft_select(indices, dim, 0) : NULL;
-}

@@ -38,6 +38,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #undef WF_NAME
 #undef WF_F
 #undef WF_LOWEST
+#undef WF_HIGHEST
 #undef WF_IS_REAL
 #undef WF_DIV
 #undef WF_POW
@@ -55,6 +56,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_NAME(f) f##_f32
 #define WF_F(f) f##_f32
 #define WF_LOWEST (-(float)INFINITY)
+#define WF_HIGHEST ((float)INFINITY)
 #define WF_IS_REAL 1
 #elif defined(WF_TYPE_F64)
 #define WF_E double
@@ -65,6 +67,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_NAME(f) f##_f64
 #define WF_F(f) f##_f64
 #define WF_LOWEST (-(double)INFINITY)
+#define WF_HIGHEST ((double)INFINITY)
 #define WF_IS_REAL 1
 #elif defined(WF_TYPE_BF16)
 #define WF_E wf_bf16
@@ -75,6 +78,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_NAME(f) f##_bf16
 #define WF_F(f) f##_f32
 #define WF_LOWEST (-(float)INFINITY)
+#define WF_HIGHEST ((float)INFINITY)
 #define WF_IS_REAL 1
 #elif defined(WF_TYPE_F16)
 #define WF_E wf_f16
@@ -85,6 +89,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_NAME(f) f##_f16
 #define WF_F(f) f##_f32
 #define WF_LOWEST (-(float)INFINITY)
+#define WF_HIGHEST ((float)INFINITY)
 #define WF_IS_REAL 1
 #elif defined(WF_TYPE_I32)
 #define WF_E int32_t
@@ -94,6 +99,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_SCALAR(v) wf_f64_to_i32(v)
 #define WF_NAME(f) f##_i32
 #define WF_LOWEST INT32_MIN
+#define WF_HIGHEST INT32_MAX
 #define WF_IS_REAL 0
 #elif defined(WF_TYPE_I64)
 #define WF_E int64_t
@@ -103,6 +109,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_SCALAR(v) wf_f64_to_i64(v)
 #define WF_NAME(f) f##_i64
 #define WF_LOWEST INT64_MIN
+#define WF_HIGHEST INT64_MAX
 #define WF_IS_REAL 0
 #elif defined(WF_TYPE_U8)
 #define WF_E uint8_t
@@ -112,6 +119,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_SCALAR(v) wf_f64_to_i32(v)
 #define WF_NAME(f) f##_u8
 #define WF_LOWEST 0
+#define WF_HIGHEST UINT8_MAX
 #define WF_IS_REAL 0
 #endif
 

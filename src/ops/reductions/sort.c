@@ -1,0 +1,57 @@
+/*
+ * sort.c: elements along a dim in order, and the median. The dim is brought together where it is
+ * sharded; all others may be.
+ */
+#include <weft/ops.h>
+
+#include "base/error.h"
+#include "ops/op_functions.h"
+#include "ops/op_plan.h"
+
+weft_status wf_shape_sort(struct wf_infer *call)
+{
+    WF_NEED(call->in[0]->desc.ndim > 0, WEFT_ERR_SHAPE, "sort: a number has no order");
+    for (int j = 0; j < 2; j++) wf_infer_output_like(call, j, call->in[0]);
+    call->out[1].dtype = WEFT_I64;
+    return WEFT_OK;
+}
+
+/* Each element's gradient goes back to where it was. */
+void wf_vjp_sort(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    struct wf_layout *x = wf_tape_node_input_layout(n, 0);
+    struct wf_op_args args = {WF_ATTRS(topk_grad, .row_size = x->desc.global[x->desc.ndim - 1]),
+                              .want = x};
+
+    in[0] = wf_dispatch_op_one_output(WF_OP_topk_grad, (weft_tensor *[]){g, wf_saved_output(n, 1)},
+                                      2, &args);
+}
+
+weft_tensor *weft_sort(weft_tensor *x, int dim, bool descending, weft_tensor **indices)
+{
+    struct wf_op_args args = {WF_ATTRS(sort, .descending = descending)};
+    weft_tensor *at = NULL, *y;
+    int d, last;
+
+    if (indices) *indices = NULL;
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "sort"));
+    last = weft_ndim(x) - 1;
+    d = wf_normalize_dim(dim, weft_ndim(x), "sort");
+    if (d < 0) return NULL;
+    if (d != last) x = weft_transpose(x, d, last);
+    y = wf_dispatch_op(WF_OP_sort, &x, 1, &args, &at);
+    if (!y) return NULL;
+    if (indices) *indices = d == last ? at : weft_transpose(at, d, last);
+    return d == last ? y : weft_transpose(y, d, last);
+}
+
+weft_tensor *weft_argsort(weft_tensor *x, int dim, bool descending)
+{
+    weft_tensor *indices, *y;
+
+    weft_no_grad_open();
+    y = weft_sort(x, dim, descending, &indices);
+    weft_no_grad_close();
+    return y ? indices : NULL;
+}
