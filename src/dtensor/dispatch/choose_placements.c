@@ -34,7 +34,6 @@ struct candidate_search {
     const struct wf_infer *call;
     const weft_mesh *mesh;
     struct wf_dim_labels labels;
-    int ways[64]; /* ranks that already shard a label on earlier axes */
     int axis;
     struct wf_link link;   /* of this axis */
     bool product_of_terms; /* on this axis */
@@ -45,7 +44,6 @@ struct candidate_search {
     bool any;
     struct candidate best;
     struct cost cost;
-    int label; /* of the best, 0 when it shards none */
 };
 
 static bool is_input_distributed(const struct wf_infer *call, int i)
@@ -180,7 +178,7 @@ static struct cost cost_of_candidate(const struct candidate_search *s, const str
     return cost;
 }
 
-static void consider_candidate(struct candidate_search *s, const struct candidate *c, int label)
+static void consider_candidate(struct candidate_search *s, const struct candidate *c)
 {
     struct cost cost = cost_of_candidate(s, c);
 
@@ -188,22 +186,23 @@ static void consider_candidate(struct candidate_search *s, const struct candidat
     s->best = *c;
     s->cost = cost;
     s->any = true;
-    s->label = label;
-}
-
-static bool label_splits_evenly(const struct candidate_search *s, int label, int in_dim,
-                                int out_dim)
-{
-    int64_t ways = (int64_t)s->ways[label] * weft_mesh_axis_size(s->mesh, s->axis);
-
-    return in_dim >= 0 && out_dim >= 0 && s->call->in[0]->desc.global[in_dim] % ways == 0 &&
-           s->call->out[0].shape[out_dim] % ways == 0;
 }
 
 static weft_placement shard_like(weft_placement style, int dim)
 {
     style.dim = (int8_t)dim;
     return style;
+}
+
+/* Where the row says how its result follows its input: consider the input placed so. */
+static void consider_followed(struct candidate_search *s, weft_placement in)
+{
+    weft_placement all[WEFT_MAX_AXES];
+    struct candidate c = {0};
+
+    for (int a = 0; a < s->axis; a++) all[a] = s->chosen[a].in[0];
+    all[s->axis] = c.in[0] = in;
+    if (s->labels.follow(s->call, s->mesh, all, s->axis + 1, &c.out[0])) consider_candidate(s, &c);
 }
 
 static void consider_shard_style(struct candidate_search *s, int label, weft_placement style)
@@ -226,17 +225,16 @@ static void consider_shard_style(struct candidate_search *s, int label, weft_pla
 
         c.out[j] = d >= 0 ? shard_like(style, d) : weft_partial(call->row->reduce);
     }
-    consider_candidate(s, &c, label);
+    if (s->labels.follow)
+        consider_followed(s, c.in[0]);
+    else
+        consider_candidate(s, &c);
 }
 
 static void consider_sharding_label(struct candidate_search *s, int label)
 {
     struct wf_shard_styles styles;
 
-    if (label < 32 && s->labels.even >> label & 1 &&
-        !label_splits_evenly(s, label, wf_dim_of_label(s->labels.in[0], label),
-                             wf_dim_of_label(s->labels.out[0], label)))
-        return;
     wf_shard_styles(&styles, s->call, &s->labels, s->mesh, s->axis, label);
     for (int k = 0; k < styles.count; k++) consider_shard_style(s, label, styles.style[k]);
 }
@@ -283,7 +281,7 @@ static void consider_partial_inputs(struct candidate_search *s, uint32_t set)
     if (partial.reduce == WEFT_MASKED && !(call->row->linear & (uint32_t)WF_ANY_REDUCE))
         partial = weft_partial(WEFT_SUM);
     for (int j = 0; j < call->n_out; j++) c.out[j] = partial;
-    consider_candidate(s, &c, 0);
+    consider_candidate(s, &c);
 }
 
 static uint64_t labels_in_use(const struct wf_dim_labels *labels, int n_in, int n_out)
@@ -342,7 +340,7 @@ static void consider_user_strategies(struct candidate_search *s, const weft_rule
 {
     for (int k = 0; k < rule->count; k++)
         if (strategy_allows_plain_inputs(s->call, &rule->strategies[k]))
-            consider_candidate(s, &rule->strategies[k], 0);
+            consider_candidate(s, &rule->strategies[k]);
 }
 
 static weft_status call_user_rule(const struct wf_infer *call, weft_rule **made)
@@ -373,6 +371,9 @@ static bool best_candidate_is_free(const struct candidate_search *s)
 
 static void consider_op_row_rule(struct candidate_search *s, uint64_t used)
 {
+    if (s->labels.follow && is_input_distributed(s->call, 0) &&
+        wf_is_shard_or_strided(s->call->in[0]->placements[s->axis]))
+        consider_followed(s, s->call->in[0]->placements[s->axis]);
     for (uint64_t left = used; left && !best_candidate_is_free(s); left &= left - 1)
         consider_sharding_label(s, __builtin_ctzll(left));
     if (best_candidate_is_free(s)) return;
@@ -387,26 +388,23 @@ static void choose_for_each_axis(struct candidate_search *s, const weft_rule *ru
     uint64_t used = 0;
 
     choice->cost = 0;
-    s->label = 0;
     memset(&s->labels, 0, sizeof s->labels);
     if (!rule) {
         wf_label_dims(s->call, &s->labels);
         used = labels_in_use(&s->labels, s->call->n_in, s->call->n_out);
     }
-    for (int label = 0; label < 64; label++) s->ways[label] = 1;
     for (int i = 0; i < s->call->n_in; i++)
         if (is_input_distributed(s->call, i)) s->now[i] = *s->call->in[i];
     for (s->axis = 0; s->axis < n_axes; s->axis++) {
         s->any = false;
         s->link = wf_link_of_axis(weft_mesh_axis_name(s->mesh, s->axis));
         s->product_of_terms = is_product_of_partials(s);
-        consider_candidate(s, &(struct candidate){0}, 0); /* all zero is replicated */
+        consider_candidate(s, &(struct candidate){0}); /* all zero is replicated */
         if (rule)
             consider_user_strategies(s, rule);
         else
             consider_op_row_rule(s, used);
         s->chosen[s->axis] = s->best;
-        if (s->label) s->ways[s->label] *= weft_mesh_axis_size(s->mesh, s->axis);
         for (int i = 0; i < s->call->n_in; i++) {
             choice->in[i][s->axis] = s->best.in[i];
             s->now[i].placements[s->axis] = s->best.in[i];

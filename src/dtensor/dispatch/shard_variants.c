@@ -32,12 +32,11 @@ static void consider_input_style(struct wf_shard_styles *styles, const struct wf
                                  const int8_t *dims, int axis, int label)
 {
     weft_placement p = now->placements[axis];
-    bool even = label < 32 && labels->even >> label & 1;
-    bool boxes = even || call->row->linear & (uint32_t)WF_BOXES_ONLY;
+    bool boxes = call->row->linear & (uint32_t)WF_BOXES_ONLY;
 
     if (!wf_is_shard_or_strided(p) || dims[p.dim] != label) return;
     if (boxes && !wf_placements_give_one_box(&p, 1)) return;
-    if (even || all_dims_have_one_size(call, labels, label)) add_shard_style(styles, p);
+    if (labels->follow || all_dims_have_one_size(call, labels, label)) add_shard_style(styles, p);
 }
 
 void wf_shard_styles(struct wf_shard_styles *styles, const struct wf_infer *call,
