@@ -75,6 +75,10 @@ WEFT_API weft_tensor *weft_make_randperm(weft_spec spec, weft_generator *g);
 WEFT_API weft_tensor *weft_zeros_like(const weft_tensor *t);
 WEFT_API weft_tensor *weft_ones_like(const weft_tensor *t);
 WEFT_API weft_tensor *weft_full_like(const weft_tensor *t, double value);
+/** Another shape, but t's dtype, device and mesh: placed as t where the shape is its own
+ * (replicated where it is partial), else replicated. */
+WEFT_API weft_tensor *weft_new_full(const weft_tensor *t, const int64_t *shape, int ndim,
+                                    double value);
 WEFT_API weft_tensor *weft_rand_like(const weft_tensor *t, weft_generator *g);
 WEFT_API weft_tensor *weft_randn_like(const weft_tensor *t, weft_generator *g);
 WEFT_API weft_tensor *weft_randint_like(const weft_tensor *t, int64_t low, int64_t high,

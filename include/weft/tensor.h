@@ -114,6 +114,12 @@ WEFT_API int64_t weft_local_size(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_offset(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_stride(const weft_tensor *t, int dim);
 WEFT_API int64_t weft_local_numel(const weft_tensor *t);
+/** Elements between the start of the storage and this rank's first one (PyTorch: storage_offset of
+ *  the local tensor); 0 on the meta device. The strides of the whole tensor: weft_layout_of. ranks:
+ * any; local */
+WEFT_API int64_t weft_local_storage_offset(const weft_tensor *t);
+/** This rank's elements lie row-major without gaps. ranks: any; local */
+WEFT_API bool weft_is_contiguous(const weft_tensor *t);
 WEFT_API void *weft_data(weft_tensor *t);
 
 /**

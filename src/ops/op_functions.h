@@ -16,8 +16,10 @@
 #undef wf_NULL
 
 /* Shapes and strides of views */
-wf_shape_fn wf_shape_reshape, wf_shape_permute, wf_shape_slice, wf_shape_expand;
-wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_expand, wf_view_unchanged;
+wf_shape_fn wf_shape_reshape, wf_shape_permute, wf_shape_slice, wf_shape_slice_step,
+    wf_shape_expand;
+wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_slice_step, wf_view_expand,
+    wf_view_unchanged;
 
 /* Rules that are functions: of any family, then family by family */
 wf_rule_fn wf_rule_all_but_dim;
@@ -27,7 +29,9 @@ wf_rule_fn wf_rule_reduce, wf_rule_reduce_with, wf_rule_histogram;
 wf_rule_fn wf_rule_attention, wf_rule_attention_grad, wf_rule_attention_packed,
     wf_rule_attention_packed_grad, wf_rule_rotary;
 wf_rule_fn wf_rule_reshape, wf_rule_permute, wf_rule_expand, wf_rule_slice_masked,
-    wf_rule_slice_grad;
+    wf_rule_slice_grad, wf_rule_pad;
+wf_rule_fn wf_rule_index, wf_rule_index_put, wf_rule_index_add, wf_rule_gather, wf_rule_scatter,
+    wf_rule_scatter_add, wf_rule_search_sorted;
 
 /* ---- shared by families ---- */
 
@@ -93,3 +97,20 @@ int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char
 
 /** t with this global shape, preferably in `want`. */
 weft_tensor *wf_reshape_to(weft_tensor *t, const int64_t *shape, int ndim, struct wf_layout *want);
+
+/** The sizes of a shape for x, one of which may be given as -1. fails: WEFT_ERR_SHAPE */
+weft_status wf_reshape_sizes(const weft_tensor *x, const int64_t *shape, int ndim, int64_t *sizes);
+
+/** Elements [start, start + length) of a dim, in range. */
+weft_tensor *wf_slice_dim(weft_tensor *x, int64_t dim, int64_t start, int64_t length);
+
+/** x with whatever cuts the dim brought together, for a caller that looks at it several times.
+ *  `who` for messages of the guard. */
+weft_tensor *wf_gather_dim(const char *who, weft_tensor *x, int dim);
+
+/** x as the last of its dims spread out: d[i] at start + i * step of `size` elements, zeros between
+ * them. In range. */
+weft_tensor *wf_spread_last_dim(weft_tensor *x, int64_t start, int64_t step, int64_t size);
+
+/** n indices as an i64 tensor on x's device, the same on every rank of its mesh. */
+weft_tensor *wf_index_like(const weft_tensor *x, const int64_t *index, int64_t n);

@@ -32,6 +32,7 @@
 #define O1 (1u << 9)
 #define O2 (1u << 10)
 #define ALL_SAVED 0xfffu
+#define SAVED_INDICES 0xfeu /* all inputs but the first */
 
 /* A rule column is text, FN(f) or PLANNER(f), a kernel column a name or FN(f); each becomes two
  * fields. */

@@ -29,9 +29,16 @@ struct wf_infer {
 struct wf_dim_labels {
     int8_t in[WF_MAX_IN][WEFT_MAX_DIMS];
     int8_t out[WF_MAX_OUT][WEFT_MAX_DIMS];
-    int count; /* letters used: 1 .. count */
-    uint32_t
-        even; /* bit of letters that only an even split may shard (dims that a reshape joins) */
+    int count;     /* letters used: 1 .. count */
+    uint32_t even; /* bit of letters that only an even split may shard (windows of a convolution) */
+    /**
+     * NULL, or how output 0 is cut where input 0 is cut so, for an op of one input whose dims are
+     * no dims of the result (a reshape): its placement on the last of `n_axes` axes, from the
+     * input's on all of them, the last of which is a shard. False where there is none. It decides
+     * about letters too.
+     */
+    bool (*follow)(const struct wf_infer *call, const weft_mesh *mesh, const weft_placement *in,
+                   int n_axes, weft_placement *out);
 };
 
 /** The dim that has this letter; -1: none. `labels` of one operand. */

@@ -366,6 +366,15 @@ int64_t weft_local_stride(const weft_tensor *t, int dim)
 
 int64_t weft_local_numel(const weft_tensor *t) { return WF_HANDLE(t)->layout->desc.numel; }
 
+int64_t weft_local_storage_offset(const weft_tensor *t)
+{
+    const char *data = WF_HANDLE(t)->data, *storage = t->block->data;
+
+    return data && storage ? (data - storage) / (int64_t)weft_dtype_size(weft_tensor_dtype(t)) : 0;
+}
+
+bool weft_is_contiguous(const weft_tensor *t) { return WF_HANDLE(t)->layout->desc.contiguous; }
+
 void *weft_data(weft_tensor *t)
 {
     if (!t || wf_tensor_check_alive(t, "data") != WEFT_OK) return NULL;

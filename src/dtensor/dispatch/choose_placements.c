@@ -222,6 +222,18 @@ static weft_placement shard_like(weft_placement style, int dim)
     return style;
 }
 
+/* Where the row says how its result follows its input: consider the input placed so. */
+static void consider_followed(struct candidate_search *s, weft_placement in)
+{
+    weft_placement all[WEFT_MAX_AXES];
+    struct candidate c = {0};
+
+    for (int a = 0; a < s->axis; a++) all[a] = s->chosen[a].in[0];
+    all[s->axis] = c.in[0] = in;
+    if (s->labels.follow(s->call, s->mesh, all, s->axis + 1, &c.out[0]))
+        consider_candidate(s, &c, 0);
+}
+
 static void consider_shard_style(struct candidate_search *s, int label, weft_placement style)
 {
     const struct wf_infer *call = s->call;
@@ -242,7 +254,10 @@ static void consider_shard_style(struct candidate_search *s, int label, weft_pla
 
         c.out[j] = d >= 0 ? shard_like(style, d) : partial_output(call);
     }
-    consider_candidate(s, &c, label);
+    if (s->labels.follow)
+        consider_followed(s, c.in[0]);
+    else
+        consider_candidate(s, &c, label);
 }
 
 static void consider_sharding_label(struct candidate_search *s, int label)
@@ -386,6 +401,9 @@ static bool best_candidate_is_free(const struct candidate_search *s)
 
 static void consider_op_row_rule(struct candidate_search *s, uint64_t used)
 {
+    if (s->labels.follow && is_input_distributed(s->call, 0) &&
+        wf_is_shard_or_strided(s->call->in[0]->placements[s->axis]))
+        consider_followed(s, s->call->in[0]->placements[s->axis]);
     for (uint64_t left = used; left && !best_candidate_is_free(s); left &= left - 1)
         consider_sharding_label(s, __builtin_ctzll(left));
     if (best_candidate_is_free(s)) return;

@@ -37,7 +37,8 @@ static void consider_input_style(struct wf_shard_styles *styles, const struct wf
 
     if (!wf_is_shard_or_strided(p) || dims[p.dim] != label) return;
     if (boxes && !wf_placements_give_one_box(&p, 1)) return;
-    if (even || all_dims_have_one_size(call, labels, label)) add_shard_style(styles, p);
+    if (labels->follow || even || all_dims_have_one_size(call, labels, label))
+        add_shard_style(styles, p);
 }
 
 void wf_shard_styles(struct wf_shard_styles *styles, const struct wf_infer *call,

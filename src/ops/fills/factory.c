@@ -259,6 +259,24 @@ weft_tensor *weft_zeros_like(const weft_tensor *t) { return weft_full_like(t, 0)
 
 weft_tensor *weft_ones_like(const weft_tensor *t) { return weft_full_like(t, 1); }
 
+weft_tensor *weft_new_full(const weft_tensor *t, const int64_t *shape, int ndim, double value)
+{
+    bool same;
+    weft_spec spec;
+
+    if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(t, "new_full"));
+    WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS && (shape || ndim == 0), WEFT_ERR_SHAPE,
+                "new_full: %d dims, or no shape", ndim);
+    spec = weft_spec_of(t);
+    same = ndim == spec.ndim;
+    for (int d = 0; same && d < ndim; d++) same = shape[d] == spec.shape[d];
+    if (!same) memset(spec.placements, 0, sizeof spec.placements);
+    spec.ndim = ndim;
+    for (int d = 0; d < ndim; d++) spec.shape[d] = shape[d];
+    return weft_make_full(spec, value);
+}
+
 weft_tensor *weft_rand_like(const weft_tensor *t, weft_generator *g)
 {
     weft_tensor *like = empty_like_tensor(t);

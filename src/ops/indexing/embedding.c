@@ -62,6 +62,10 @@ weft_tensor *weft_embedding_with(weft_tensor *table, weft_tensor *index,
 
     if (!table || !index) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(table, "embedding"));
+    WF_NEED_PTR(
+        options.max_norm == 0, WEFT_ERR_ARG,
+        "embedding: max_norm does not have a sharding strategy: it would write to the table "
+        "in a lookup; bound the rows after the optimizer's step");
     rows = weft_ndim(table) ? weft_size(table, 0) : 0;
     if (options.padding_idx != 0) {
         int64_t row = options.padding_idx == WEFT_PADDING_ZERO ? 0 : options.padding_idx;

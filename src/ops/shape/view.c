@@ -88,30 +88,37 @@ void wf_vjp_reshape(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
     in[0] = wf_reshape_to(g, x->desc.global, x->desc.ndim, x);
 }
 
-weft_tensor *weft_reshape(weft_tensor *x, const int64_t *shape, int ndim)
+weft_status wf_reshape_sizes(const weft_tensor *x, const int64_t *shape, int ndim, int64_t *sizes)
 {
-    int64_t sizes[WEFT_MAX_DIMS], rest;
+    int64_t rest;
     int open = -1;
 
-    if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(x, "reshape"));
-    WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "reshape: %d dims", ndim);
-    WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "reshape: no shape");
+    WF_TRY(wf_tensor_need_alive(x, "reshape"));
+    WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "reshape: %d dims", ndim);
+    WF_NEED(shape || ndim == 0, WEFT_ERR_ARG, "reshape: no shape");
     for (int d = 0; d < ndim; d++) {
-        WF_NEED_PTR(shape[d] >= -1 && (shape[d] >= 0 || open < 0), WEFT_ERR_SHAPE,
-                    "reshape: size %lld in dim %d; one size may be -1", (long long)shape[d], d);
+        WF_NEED(shape[d] >= -1 && (shape[d] >= 0 || open < 0), WEFT_ERR_SHAPE,
+                "reshape: size %lld in dim %d; one size may be -1", (long long)shape[d], d);
         sizes[d] = shape[d];
         if (shape[d] >= 0) continue;
         open = d;
         sizes[d] = 1;
     }
-    if (open >= 0) {
-        rest = wf_shape_numel(sizes, ndim);
-        WF_NEED_PTR(rest > 0 && x->layout->numel % rest == 0, WEFT_ERR_SHAPE,
-                    "reshape: %lld elements do not divide by %lld", (long long)x->layout->numel,
-                    (long long)rest);
-        sizes[open] = x->layout->numel / rest;
-    }
+    if (open < 0) return WEFT_OK;
+    rest = wf_shape_numel(sizes, ndim);
+    WF_NEED(rest > 0 && x->layout->numel % rest == 0, WEFT_ERR_SHAPE,
+            "reshape: %lld elements do not divide by %lld", (long long)x->layout->numel,
+            (long long)rest);
+    sizes[open] = x->layout->numel / rest;
+    return WEFT_OK;
+}
+
+weft_tensor *weft_reshape(weft_tensor *x, const int64_t *shape, int ndim)
+{
+    int64_t sizes[WEFT_MAX_DIMS];
+
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_reshape_sizes(x, shape, ndim, sizes));
     return wf_reshape_to(x, sizes, ndim, NULL);
 }
 
@@ -194,159 +201,6 @@ weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
     return call_permute(x, &attrs, NULL);
 }
 
-/* ---- slice: the start is a value, so it never makes a new plan ---- */
-
-weft_status wf_shape_slice(struct wf_infer *call)
-{
-    wf_infer_output_like(call, 0, call->in[0]);
-    call->out[0].shape[call->attrs->slice.dim] = call->attrs->slice.length;
-    return WEFT_OK;
-}
-
-bool wf_view_slice(const struct wf_infer *call, const struct wf_tensor_desc *in,
-                   const int64_t *shape, struct wf_view *view)
-{
-    (void)shape;
-    memcpy(view->stride, in->stride, sizeof in->stride);
-    view->step = in->stride[call->attrs->slice.dim];
-    return true;
-}
-
-weft_status wf_shape_slice_grad(struct wf_infer *call)
-{
-    wf_infer_output_like(call, 0, call->in[0]);
-    call->out[0].shape[call->attrs->slice.dim] = call->attrs->slice.length;
-    return WEFT_OK;
-}
-
-void wf_vjp_slice(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
-{
-    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    int64_t dim = plan->attrs.slice.dim;
-    struct wf_op_args args = {WF_ATTRS(slice, .dim = dim, .length = plan->in[0]->desc.global[dim]),
-                              .scalars.v = {n->v[0]}, .want = plan->in[0]};
-
-    in[0] = wf_dispatch_op_one_output(WF_OP_slice_grad, &g, 1, &args);
-}
-
-/*
- * The elements of a slice lie on few of the ranks that cut its dim, and which ones is not known
- * when a plan is made. Adding up zeros sends the slice twice; bringing the dim together sends one
- * of `ways` shares of the whole. u8 and bool cannot be added up.
- */
-static bool is_small_part_of_dim(const struct wf_layout *x, int64_t dim, int64_t length)
-{
-    weft_dtype dtype = (weft_dtype)x->desc.dtype;
-    int64_t ways = 1;
-
-    if (4 * length > x->desc.global[dim]) return false; /* two ways are the fewest */
-    for (int a = 0; a < x->n_axes; a++)
-        if (wf_is_shard_or_strided(x->placements[a]) && x->placements[a].dim == dim)
-            ways *= weft_mesh_axis_size(x->mesh, a);
-    return ways > 1 && dtype != WEFT_U8 && dtype != WEFT_BOOL &&
-           2 * length * ways <= x->desc.global[dim];
-}
-
-/* Each rank's elements of the slice, then their sum along the axes that cut the dim. */
-static weft_tensor *slice_and_sum(weft_tensor *x, int64_t dim, const struct wf_op_args *args)
-{
-    weft_tensor *y = wf_dispatch_op_one_output(WF_OP_slice_masked, &x, 1, args);
-    weft_placement to[WEFT_MAX_AXES];
-
-    if (!y) return NULL;
-    memcpy(to, y->layout->placements, sizeof to);
-    for (int a = 0; a < y->layout->n_axes; a++)
-        if (wf_is_shard_or_strided(x->layout->placements[a]) && x->layout->placements[a].dim == dim)
-            to[a] = weft_replicate();
-    return wf_redistribute_implicitly("slice", y, to);
-}
-
-static weft_tensor *slice_dim(weft_tensor *x, int64_t dim, int64_t start, int64_t length)
-{
-    struct wf_op_args args = {WF_ATTRS(slice, .dim = dim, .length = length), .scalars.v = {start}};
-
-    if (is_small_part_of_dim(x->layout, dim, length)) return slice_and_sum(x, dim, &args);
-    return wf_dispatch_op_one_output(WF_OP_slice, &x, 1, &args);
-}
-
-weft_tensor *weft_slice(weft_tensor *x, int dim, int64_t start, int64_t end)
-{
-    int64_t size, from, to;
-    int d;
-
-    if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(x, "slice"));
-    d = wf_normalize_dim(dim, weft_ndim(x), "slice");
-    if (d < 0) return NULL;
-    size = x->layout->desc.global[d];
-    from = start < 0 ? start + size : start;
-    to = end < 0 ? end + size : end;
-    WF_NEED_PTR(from >= 0 && from <= to && to <= size, WEFT_ERR_ARG,
-                "slice: [%lld,%lld) of dim %d with size %lld", (long long)start, (long long)end, d,
-                (long long)size);
-    return from == 0 && to == size ? x : slice_dim(x, d, from, to - from);
-}
-
-weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index)
-{
-    int64_t shape[WEFT_MAX_DIMS], size, at;
-    int d, n = 0;
-
-    if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(x, "select"));
-    d = wf_normalize_dim(dim, weft_ndim(x), "select");
-    if (d < 0) return NULL;
-    size = x->layout->desc.global[d];
-    at = index < 0 ? index + size : index;
-    WF_NEED_PTR(at >= 0 && at < size, WEFT_ERR_ARG, "select: index %lld of dim %d with size %lld",
-                (long long)index, d, (long long)size);
-    for (int i = 0; i < weft_ndim(x); i++)
-        if (i != d) shape[n++] = x->layout->desc.global[i];
-    return wf_reshape_to(slice_dim(x, d, at, 1), shape, n, NULL);
-}
-
-static weft_status check_split_sizes(int64_t size, int dim, const int64_t *sizes, int n)
-{
-    int64_t total = 0;
-
-    if (!sizes) {
-        WF_NEED(n > 0 && size % n == 0, WEFT_ERR_SHAPE,
-                "split: dim %d has %lld elements, which are no %d equal pieces", dim,
-                (long long)size, n);
-        return WEFT_OK;
-    }
-    for (int i = 0; i < n; i++) {
-        WF_NEED(sizes[i] >= 0, WEFT_ERR_SHAPE, "split: piece %d has size %lld", i,
-                (long long)sizes[i]);
-        total = sizes[i] > INT64_MAX - total ? INT64_MAX : total + sizes[i];
-    }
-    WF_NEED(total == size, WEFT_ERR_SHAPE, "split: pieces add up to %lld, dim %d has %lld",
-            (long long)total, dim, (long long)size);
-    return WEFT_OK;
-}
-
-weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, const int64_t *sizes, int n)
-{
-    int64_t start = 0, size;
-    int d;
-
-    WF_NEED_GIVEN(x, "split: no tensor");
-    WF_NEED_GIVEN(out, "split: no array for the pieces");
-    WF_TRY(wf_tensor_need_alive(x, "split"));
-    d = wf_normalize_dim(dim, weft_ndim(x), "split");
-    if (d < 0) return WEFT_ERR_ARG;
-    size = x->layout->desc.global[d];
-    WF_TRY(check_split_sizes(size, d, sizes, n));
-    for (int i = 0; i < n; i++) {
-        int64_t piece = sizes ? sizes[i] : size / n;
-
-        out[i] = weft_slice(x, d, start, start + piece);
-        if (!out[i]) return weft_error_status();
-        start += piece;
-    }
-    return WEFT_OK;
-}
-
 /* ---- expand ---- */
 
 weft_status wf_shape_expand(struct wf_infer *call)
@@ -398,9 +252,18 @@ void wf_vjp_expand(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
 
 weft_tensor *weft_expand(weft_tensor *x, const int64_t *shape, int ndim)
 {
+    int64_t sizes[WEFT_MAX_DIMS];
+
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "expand"));
     WF_NEED_PTR(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "expand: %d dims", ndim);
     WF_NEED_PTR(shape || ndim == 0, WEFT_ERR_ARG, "expand: no shape");
-    return dispatch_to_shape(WF_OP_expand, x, shape, ndim, NULL);
+    for (int d = 0; d < ndim; d++) {
+        int own = d - (ndim - weft_ndim(x));
+
+        sizes[d] = shape[d] == -1 && own >= 0 ? x->layout->desc.global[own] : shape[d];
+    }
+    return dispatch_to_shape(WF_OP_expand, x, sizes, ndim, NULL);
 }
 
 bool wf_view_unchanged(const struct wf_infer *call, const struct wf_tensor_desc *in,
@@ -413,69 +276,3 @@ bool wf_view_unchanged(const struct wf_infer *call, const struct wf_tensor_desc 
 }
 
 weft_tensor *weft_detach(weft_tensor *x) { return wf_dispatch_unary_op(WF_OP_detach, x); }
-
-/* ---- cat ---- */
-
-weft_status wf_shape_cat(struct wf_infer *call)
-{
-    int dim = (int)call->attrs->dim.dim;
-
-    wf_infer_output_like(call, 0, call->in[0]);
-    for (int i = 1; i < call->n_in; i++) {
-        const struct wf_tensor_desc *x = &call->in[i]->desc;
-
-        WF_NEED(x->ndim == call->out[0].ndim && x->dtype == call->in[0]->desc.dtype, WEFT_ERR_SHAPE,
-                "cat: dims or dtypes differ: %s", wf_infer_inputs_text(call));
-        for (int d = 0; d < x->ndim; d++)
-            WF_NEED(d == dim || x->global[d] == call->out[0].shape[d], WEFT_ERR_SHAPE,
-                    "cat: sizes differ in dim %d: %s", d, wf_infer_inputs_text(call));
-        call->out[0].shape[dim] += x->global[dim];
-    }
-    return WEFT_OK;
-}
-
-void wf_vjp_cat(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
-{
-    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    int64_t dim = plan->attrs.dim.dim, start = 0;
-
-    for (int i = 0; i < plan->n_in; i++) {
-        int64_t size = plan->in[i]->desc.global[dim];
-
-        if (wf_tape_node_needs_grad(n, i)) in[i] = weft_slice(g, (int)dim, start, start + size);
-        start += size;
-    }
-}
-
-/* More tensors than an op takes are concatenated in groups, then the groups are. */
-static weft_tensor *cat_in_groups(weft_tensor *const *x, int n, const struct wf_op_args *args)
-{
-    int groups = n < WF_MAX_IN ? n : WF_MAX_IN;
-    weft_tensor *group[WF_MAX_IN];
-
-    if (n == 1) return x[0];
-    for (int i = 0, from = 0; i < groups; i++) {
-        int some = (n - from) / (groups - i);
-
-        group[i] = cat_in_groups(x + from, some, args);
-        if (!group[i]) return NULL;
-        from += some;
-    }
-    return wf_dispatch_op_one_output(WF_OP_cat, group, groups, args);
-}
-
-weft_tensor *weft_cat(weft_tensor *const *x, int n, int dim)
-{
-    struct wf_op_args args;
-    int d;
-
-    WF_NEED_PTR(n >= 1, WEFT_ERR_ARG, "cat: nothing to join");
-    WF_NEED_PTR(x, WEFT_ERR_ARG, "cat: no list of tensors");
-    for (int i = 0; i < n; i++)
-        if (!x[i]) return NULL;
-    for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_alive(x[i], "cat"));
-    d = wf_normalize_dim(dim, weft_ndim(x[0]), "cat");
-    if (d < 0) return NULL;
-    args = (struct wf_op_args){WF_ATTRS(dim, .dim = d)};
-    return cat_in_groups(x, n, &args);
-}

@@ -16,40 +16,6 @@ void wf_rule_slice_grad(const struct wf_infer *call, struct wf_dim_labels *label
     labels->out[0][wf_dim_of_op(call)] = (int8_t)(wf_dim_of_op(call) + 1);
 }
 
-/*
- * Old and new sizes are cut into the smallest groups with equal products. A group of one dim each
- * is the same dim; in others the leftmost dims correspond, for even splits only: then a rank's
- * shard of the one is exactly its shard of the other.
- */
-void wf_rule_reshape(const struct wf_infer *call, struct wf_dim_labels *labels)
-{
-    const int64_t *old = call->in[0]->desc.global, *new = call->out[0].shape;
-    int n_old = wf_ndim_of_input(call, 0), n_new = call->out[0].ndim, i = 0, j = 0, label = 0;
-
-    if (call->in[0]->numel == 0) return;
-    while (i < n_old && j < n_new) {
-        int first_i = i, first_j = j;
-        int64_t a = old[i++], b = new[j++];
-
-        while (a != b) {
-            if (a < b)
-                a *= old[i++];
-            else
-                b *= new[j++];
-        }
-        while (first_i < i - 1 && old[first_i] == 1) first_i++;
-        while (first_j < j - 1 && new[first_j] == 1) first_j++;
-        label++;
-        labels->in[0][first_i] = (int8_t)label;
-        labels->out[0][first_j] = (int8_t)label;
-        if (old[first_i] != new[first_j])
-            labels->even |= 1u << label;
-        else if (first_i < i - 1 || first_j < j - 1)
-            labels->even |= 1u << label;
-    }
-    labels->count = label;
-}
-
 void wf_rule_permute(const struct wf_infer *call, struct wf_dim_labels *labels)
 {
     int n = wf_ndim_of_input(call, 0);

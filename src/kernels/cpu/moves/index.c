@@ -1,0 +1,96 @@
+/*
+ * index.c: elements of a table taken by index tensors.
+ *
+ *   index    y[a.., i.., b..] = x[a.., with index[k][i..] in the dims that are counted, b..]
+ *   gather   y[i..] = x[i.. with index[i..] in one dim]
+ *
+ * What lies outside this rank's box of the table is 0, so that the ranks' results add up.
+ */
+#include <string.h>
+
+#include "base/elements/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "kernels/cpu/moves/index_operands.h"
+#include "kernels/cpu/pointwise/elementwise.h"
+#include "kernels/operand_checks.h"
+
+static void take_row(const struct wf_index_walk *walk, const void *with, char *table, char *row)
+{
+    (void)with;
+    if (table)
+        memcpy(row, table, (size_t)walk->row_bytes);
+    else
+        memset(row, 0, (size_t)walk->row_bytes);
+}
+
+static void take_4_bytes(const struct wf_index_walk *walk, const void *with, char *table, char *row)
+{
+    static const char zeros[4];
+
+    (void)walk;
+    (void)with;
+    memcpy(row, table ? table : zeros, 4);
+}
+
+static void take_8_bytes(const struct wf_index_walk *walk, const void *with, char *table, char *row)
+{
+    static const char zeros[8];
+
+    (void)walk;
+    (void)with;
+    memcpy(row, table ? table : zeros, 8);
+}
+
+static void run_take(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                     const struct wf_scalars *scalars)
+{
+    const struct wf_index_walk *walk = k->prep;
+    wf_index_visit *visit = walk->row_bytes == 4   ? take_4_bytes
+                            : walk->row_bytes == 8 ? take_8_bytes
+                                                   : take_row;
+
+    (void)scalars;
+    wf_index_walk_run(k, walk, (char *)in[0], out[0], (const char *const *)(in + 1), visit, NULL);
+}
+
+static void free_walk(void *prep)
+{
+    wf_index_walk_free(prep);
+    wf_free(prep);
+}
+
+static weft_status prepare_take(struct wf_kernel_call *k, const struct wf_index_operands *operands)
+{
+    if (k->in[0]->dtype != k->out[0]->dtype) return wf_fail_no_kernel(k, k->in[0]->dtype);
+    k->prep = WF_NEW(struct wf_index_walk);
+    k->drop = free_walk;
+    WF_TRY(wf_index_walk_make(k, k->prep, operands));
+    k->run = k->out[0]->numel ? run_take : wf_kernel_run_noop;
+    return WEFT_OK;
+}
+
+weft_status wf_cpu_index(struct wf_kernel_call *k)
+{
+    struct wf_index_operands o = wf_index_operands_of_dims(k->in[0], k->in[0]->stride, k->out[0],
+                                                           k->attrs->index.at, k->attrs->index.dim);
+
+    o.wrap = k->attrs->index.wrap;
+    o.n_indices = k->n_in - 1;
+    for (int i = 0; i < o.n_indices; i++) o.index[i] = k->in[i + 1];
+    wf_index_operands_align(&o, (int)k->attrs->index.at);
+    return prepare_take(k, &o);
+}
+
+weft_status wf_cpu_gather(struct wf_kernel_call *k)
+{
+    struct wf_index_operands o = {.rows = k->out[0],
+                                  .table = k->in[0],
+                                  .n_indices = 1,
+                                  .index = {k->in[1]},
+                                  .counted_dim = {(int)k->attrs->dim.dim}};
+
+    for (int d = 0; d < o.rows->ndim; d++)
+        o.table_stride[d] = d == k->attrs->dim.dim ? 0 : k->in[0]->stride[d];
+    return prepare_take(k, &o);
+}

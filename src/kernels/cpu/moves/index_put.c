@@ -1,0 +1,218 @@
+/*
+ * index_put.c: elements put into a table by index tensors, or joined with those that are there, in
+ * the order of the elements.
+ *
+ *   index_put, index_add           the opposite of index
+ *   scatter, scatter_add, scatter_reduce   of gather
+ *
+ * The result begins as a copy of the table, or zeros without one. 16-bit floats are joined in f32.
+ */
+#include <string.h>
+
+#include "base/elements/dtype.h"
+#include "base/elements/strided_copy.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "kernels/cpu/moves/index_operands.h"
+#include "kernels/cpu/operand.h"
+#include "kernels/cpu/pointwise/pointwise.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/operand_checks.h"
+#include <weft/types.h>
+
+typedef void join_row(int64_t n, void *to, const void *row);
+
+/* to[i] = to[i] joined with row[i]; `a` is what is there, `b` what comes. */
+#define JOIN(name, type, result)                                                                   \
+    static void name(int64_t n, void *tov, const void *rowv)                                       \
+    {                                                                                              \
+        const type *row = rowv;                                                                    \
+        type *to = tov;                                                                            \
+                                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type a = to[i], b = row[i];                                                            \
+                                                                                                   \
+            to[i] = (type)(result);                                                                \
+        }                                                                                          \
+    }
+#define JOINS_OF_FLOATS(suffix, type)                                                              \
+    JOIN(add_##suffix, type, a + b)                                                                \
+    JOIN(multiply_##suffix, type, a *b)                                                            \
+    JOIN(larger_##suffix, type, a > b || a != a ? a : b)                                           \
+    JOIN(smaller_##suffix, type, a < b || a != a ? a : b)
+/* Integers wrap: they are joined as unsigned ones. */
+#define JOINS_OF_INTEGERS(suffix, type, wrapping)                                                  \
+    JOIN(add_##suffix, type, (wrapping)a + (wrapping)b)                                            \
+    JOIN(multiply_##suffix, type, (wrapping)a *(wrapping)b)                                        \
+    JOIN(larger_##suffix, type, a > b ? a : b)                                                     \
+    JOIN(smaller_##suffix, type, a < b ? a : b)
+
+JOINS_OF_FLOATS(f32, float)
+JOINS_OF_FLOATS(f64, double)
+JOINS_OF_INTEGERS(i64, int64_t, uint64_t)
+JOINS_OF_INTEGERS(i32, int32_t, uint32_t)
+JOINS_OF_INTEGERS(u8, uint8_t, uint32_t)
+
+enum join { JOIN_ADD, JOIN_MULTIPLY, JOIN_LARGER, JOIN_SMALLER, JOIN_COUNT };
+
+static join_row *const joins[WEFT_DTYPE_COUNT][JOIN_COUNT] = {
+    [WEFT_F32] = {add_f32, multiply_f32, larger_f32, smaller_f32},
+    [WEFT_F64] = {add_f64, multiply_f64, larger_f64, smaller_f64},
+    [WEFT_I64] = {add_i64, multiply_i64, larger_i64, smaller_i64},
+    [WEFT_I32] = {add_i32, multiply_i32, larger_i32, smaller_i32},
+    [WEFT_U8] = {add_u8, multiply_u8, larger_u8, smaller_u8},
+    [WEFT_BOOL] = {larger_u8, smaller_u8, larger_u8, smaller_u8},
+};
+
+struct put {
+    struct wf_index_walk walk;
+    struct wf_strided_copy begin; /* the table into the result; nothing without a table */
+    bool from_zero;
+    struct wf_operand rows;
+    int row_operand, table_operand, index_operand[WF_MAX_INDICES];
+    join_row *join;                               /* NULL: put */
+    wf_elementwise_loop *widen, *round;           /* of 16-bit floats that are joined, NULL: none */
+    struct wf_tensor_desc wide_result, wide_rows; /* the same in f32 */
+    int64_t n, n_rows, bytes;                     /* elements of the result and of the rows */
+};
+
+static void put_free(void *prep)
+{
+    struct put *p = prep;
+
+    wf_index_walk_free(&p->walk);
+    wf_operand_free(&p->rows);
+    wf_scratch_release();
+    wf_free(p);
+}
+
+static void put_row(const struct wf_index_walk *walk, const void *with, char *table, char *row)
+{
+    (void)with;
+    if (table) memcpy(table, row, (size_t)walk->row_bytes);
+}
+
+static void join_rows(const struct wf_index_walk *walk, const void *with, char *table, char *row)
+{
+    const struct put *p = with;
+
+    if (table) p->join(walk->row_elements, table, row);
+}
+
+static void begin_result(const struct put *p, void *result, const void *const *in)
+{
+    if (p->from_zero || !in[p->table_operand]) /* a table that another rank counts */
+        memset(result, 0, (size_t)(p->n * p->bytes));
+    else
+        wf_strided_copy_run(&p->begin, result, in[p->table_operand]);
+}
+
+static void run_put(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                    const struct wf_scalars *scalars)
+{
+    const struct put *p = k->prep;
+    char *scratch = wf_scratch_buffer(), *result = out[0], *rows;
+    const char *index[WF_MAX_INDICES];
+
+    begin_result(p, out[0], in);
+    rows = (char *)wf_operand_copy_if_needed(&p->rows, in[p->row_operand], scratch);
+    if (p->widen) {
+        const void *from = out[0];
+
+        result = scratch + wf_scratch_round_up(p->rows.scratch);
+        p->widen(p->n, result, &from, scalars);
+        from = rows;
+        rows = result + wf_scratch_round_up((size_t)p->n * sizeof(float));
+        p->widen(p->n_rows, rows, &from, scalars);
+    }
+    for (int i = 0; i < p->walk.n_indices; i++) index[i] = in[p->index_operand[i]];
+    wf_index_walk_run(k, &p->walk, result, rows, index, p->join ? join_rows : put_row, p);
+    if (p->round) {
+        const void *from = result;
+
+        p->round(p->n, out[0], &from, scalars);
+    }
+}
+
+/* The operands are known but for the walk, which is over f32 where 16-bit floats are joined. */
+static weft_status prepare_put(struct wf_kernel_call *k, struct wf_index_operands *o, int mode)
+{
+    const struct wf_tensor_desc *y = k->out[0], *rows = k->in[0], *table = k->in[2];
+    struct put *p = WF_NEW(struct put);
+    size_t scratch;
+
+    k->prep = p;
+    k->drop = put_free;
+    p->bytes = wf_dtypes[y->dtype].size;
+    p->n = y->numel;
+    p->n_rows = rows->numel;
+    p->table_operand = 2;
+    wf_operand_prepare_dense(&p->rows, rows);
+    scratch = wf_scratch_round_up(p->rows.scratch);
+    if (mode >= 0 && wf_dtype_is_16_bit_float(y->dtype)) {
+        p->widen = WF_ISA_PICK(wf_cast_where_fill_loops)->cast[y->dtype][WEFT_F32];
+        p->round = WF_ISA_PICK(wf_cast_where_fill_loops)->cast[WEFT_F32][y->dtype];
+        scratch +=
+            wf_scratch_round_up((size_t)p->n * sizeof(float)) + (size_t)p->n_rows * sizeof(float);
+    }
+    wf_scratch_reserve(scratch);
+    if (rows->dtype != y->dtype || (table && table->dtype != y->dtype))
+        return wf_fail_no_kernel(k, rows->dtype);
+    p->from_zero = !table;
+    if (table) {
+        struct wf_operand_strides to = wf_strides_row_major(p->bytes, y->shape, y->ndim);
+
+        wf_strided_copy_init(&p->begin, y->shape, table->stride, to.stride, y->ndim,
+                             (size_t)p->bytes);
+    }
+    p->wide_result = *y;
+    p->wide_rows = *rows;
+    if (p->widen) p->wide_result.dtype = p->wide_rows.dtype = WEFT_F32;
+    if (mode >= 0) p->join = joins[p->wide_result.dtype][mode];
+    o->table = &p->wide_result;
+    o->rows = &p->wide_rows;
+    WF_TRY(wf_index_walk_make(k, &p->walk, o));
+    k->run = y->numel ? run_put : wf_kernel_run_noop;
+    for (int i = 0; i < o->n_indices; i++) p->index_operand[i] = i == 0 ? 1 : i + 2;
+    return WEFT_OK;
+}
+
+/* rows, index 0, table or NULL, the other index tensors */
+static weft_status prepare_index_put(struct wf_kernel_call *k, int mode)
+{
+    const struct wf_index_put_attrs *attrs = &k->attrs->index_put;
+    struct wf_index_operands o =
+        wf_index_operands_of_dims(k->out[0], k->out[0]->stride, k->in[0], attrs->at, attrs->dim);
+
+    o.wrap = attrs->wrap;
+    o.index[o.n_indices++] = k->in[1];
+    for (int i = 3; i < k->n_in; i++) o.index[o.n_indices++] = k->in[i];
+    wf_index_operands_align(&o, (int)attrs->at);
+    return prepare_put(k, &o, mode);
+}
+
+weft_status wf_cpu_index_put(struct wf_kernel_call *k) { return prepare_index_put(k, -1); }
+weft_status wf_cpu_index_add(struct wf_kernel_call *k) { return prepare_index_put(k, JOIN_ADD); }
+
+/* rows, index, table or NULL; index and rows may be smaller than the table in any dim */
+static weft_status prepare_scatter(struct wf_kernel_call *k, int mode)
+{
+    int dim = (int)k->attrs->scatter.dim;
+    struct wf_index_operands o = {.n_indices = 1, .index = {k->in[1]}, .counted_dim = {dim}};
+
+    for (int d = 0; d < k->out[0]->ndim; d++)
+        o.table_stride[d] = d == dim ? 0 : k->out[0]->stride[d];
+    return prepare_put(k, &o, mode);
+}
+
+weft_status wf_cpu_scatter(struct wf_kernel_call *k) { return prepare_scatter(k, -1); }
+weft_status wf_cpu_scatter_add(struct wf_kernel_call *k) { return prepare_scatter(k, JOIN_ADD); }
+
+weft_status wf_cpu_scatter_reduce(struct wf_kernel_call *k)
+{
+    weft_reduce reduce = (weft_reduce)k->attrs->scatter.reduce;
+
+    return prepare_scatter(k, reduce == WEFT_PRODUCT ? JOIN_MULTIPLY
+                              : reduce == WEFT_MAX   ? JOIN_LARGER
+                                                     : JOIN_SMALLER);
+}

@@ -1,0 +1,60 @@
+/* order.c: elements of a dim in another order: the other way round, and in a circle. */
+#include <weft/ops.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "ops/op_functions.h"
+
+static weft_tensor *flip_dim(weft_tensor *x, int d)
+{
+    int64_t n = weft_size(x, d);
+    int64_t *places = wf_malloc(((size_t)n + 1) * sizeof *places);
+    weft_tensor *index;
+
+    for (int64_t i = 0; i < n; i++) places[i] = n - 1 - i;
+    index = wf_index_like(x, places, n);
+    wf_free(places);
+    return index ? weft_index_select(x, d, index) : NULL;
+}
+
+weft_tensor *weft_flip(weft_tensor *x, const int *dims, int n)
+{
+    int64_t mask;
+
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "flip"));
+    WF_NEED_PTR(n > 0, WEFT_ERR_ARG, "flip: no dims");
+    mask = wf_dims_to_mask(x, dims, n, "flip");
+    if (mask < 0) return NULL;
+    for (int d = 0; x && d < weft_ndim(x); d++)
+        if (mask >> d & 1 && weft_size(x, d) > 1) x = flip_dim(x, d);
+    return x;
+}
+
+static weft_tensor *roll_dim(weft_tensor *x, int d, int64_t shift)
+{
+    int64_t n = weft_size(x, d);
+    weft_tensor *piece[2];
+
+    if (n < 2 || shift % n == 0) return x;
+    shift = (shift % n + n) % n;
+    x = wf_gather_dim("roll", x, d);
+    if (!x) return NULL;
+    piece[0] = weft_slice(x, d, n - shift, n);
+    piece[1] = weft_slice(x, d, 0, n - shift);
+    return weft_cat(piece, 2, d);
+}
+
+weft_tensor *weft_roll(weft_tensor *x, const int64_t *shifts, const int *dims, int n)
+{
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "roll"));
+    WF_NEED_PTR(n > 0 && shifts && dims, WEFT_ERR_ARG, "roll: no shifts, or no dims");
+    for (int i = 0; x && i < n; i++) {
+        int d = wf_normalize_dim(dims[i], weft_ndim(x), "roll");
+
+        if (d < 0) return NULL;
+        x = roll_dim(x, d, shifts[i]);
+    }
+    return x;
+}
