@@ -11,6 +11,7 @@
 #pragma once
 
 #include <weft/attention.h>
+#include <weft/in_place.h>
 #include <weft/indexing.h>
 #include <weft/losses.h>
 #include <weft/normalization.h>

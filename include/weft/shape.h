@@ -40,11 +40,13 @@ WEFT_API weft_tensor *weft_expand(weft_tensor *x, const int64_t *shape, int ndim
 WEFT_API weft_tensor *weft_contiguous(weft_tensor *x);
 /**
  * Write x over the elements of `into`, which may be a view of a larger tensor with any strides; x
- * may be another view of it, and counts as it was before.
+ * may be another view of it, and counts as it was before. x is cast, broadcast and redistributed
+ * to `into`, so that a result of any op goes into a tensor that there is (torch's `out=`).
  *
  * ranks: every rank of the tensors' mesh. grad: none; a backward that saved the old elements is
  * refused
- * fails: WEFT_ERR_SHAPE when shape, dtype or layout differ, WEFT_ERR_STATE when `into` is the
+ * fails: WEFT_ERR_SHAPE when x does not broadcast to `into`, or one of them alone is distributed
+ * and x no number, WEFT_ERR_STATE when `into` is the
  * result of a recorded op, or several of its elements lie at one place (weft_expand)
  */
 WEFT_API weft_status weft_copy_(weft_tensor *into, weft_tensor *x);

@@ -22,4 +22,4 @@ void wf_in_stream_finish(struct wf_comm *comm);
 void wf_in_stream_close(struct wf_comm *comm);
 
 /** The backend for a collective on a device. */
-const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, weft_coll kind);
+const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, const struct wf_coll *coll);

@@ -37,6 +37,11 @@ void wf_infer_output_like(struct wf_infer *call, int j, const struct wf_layout *
  */
 const char *wf_infer_inputs_text(const struct wf_infer *call);
 
+/** x for an op with numbers beside it: where they are not whole, integers become f32; bool becomes
+ *  i64. */
+weft_tensor *wf_promote_beside_numbers(weft_tensor *x, const double *numbers, int n);
+bool wf_number_is_whole(double number);
+
 /** Sum a broadcast result's gradient back to the shape an input had. */
 weft_tensor *wf_sum_to_shape_of(weft_tensor *grad, struct wf_layout *layout);
 

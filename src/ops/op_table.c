@@ -16,6 +16,9 @@
 #define BOXES ((uint32_t)WF_BOXES_ONLY)
 #define RISING ((uint32_t)WF_RISING)
 #define CONVERTS ((uint32_t)WF_CONVERTS)
+#define MAXIMA ((uint32_t)WF_MAXIMA)
+#define MINIMA ((uint32_t)WF_MINIMA)
+#define RISES (SET1(1) | RISING)
 #define SUM WEFT_SUM
 #define MAX WEFT_MAX
 #define MASKED WEFT_MASKED
@@ -34,6 +37,8 @@
 #define FN(f) NULL, .rule = wf_##f
 #define WF_KERNEL_FN(f) WF_KERNEL_COUNT, .prepare = wf_##f
 #define PLANNER(f) NULL, .planner = wf_##f
+/* The linear column of ops whose operands are promoted. */
+#define PROMOTES(to, linear) linear, .promotes = WF_PROMOTES_##to
 #define wf_NULL NULL /* a column without function */
 
 const struct wf_op_row wf_ops[WF_OP_COUNT] = {
@@ -163,6 +168,8 @@ bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce)
     if (linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(dtype)) return false;
     if (linear & (uint32_t)WF_RISING)
         return (reduce == WEFT_MAX || reduce == WEFT_MIN) && dtype != WEFT_BOOL;
+    if (linear & (uint32_t)WF_MAXIMA) return reduce == WEFT_MAX;
+    if (linear & (uint32_t)WF_MINIMA) return reduce == WEFT_MIN;
     return linear & (uint32_t)WF_ANY_REDUCE || reduce == WEFT_SUM || reduce == WEFT_AVG ||
            reduce == WEFT_MASKED;
 }

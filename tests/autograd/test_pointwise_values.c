@@ -28,7 +28,7 @@ struct block {
     enum wf_op op;
     weft_dtype dtype;
     struct wf_op_args args;
-    char result[LINE], gradient[2][LINE];
+    char result[LINE], gradient[3][LINE];
 };
 
 static void set_up(void)
@@ -157,7 +157,7 @@ static void check_block(struct block *b, double (*values)[VALUES])
     const double of_results = b->dtype == WEFT_F32 ? 1e-6 : 0x1p-7;
     const double of_gradients = b->dtype == WEFT_F32 ? 4e-6 : 0x1p-5;
     weft_scope *scope = weft_scope_open();
-    weft_tensor *in[2] = {NULL}, *y;
+    weft_tensor *in[3] = {NULL}, *y;
     int n = wf_ops[b->op].n_in;
 
     for (int i = 0; i < n; i++) {
@@ -170,7 +170,7 @@ static void check_block(struct block *b, double (*values)[VALUES])
     if (b->gradient[0][0] != '-') ck_assert(weft_backward(weft_sum_all(y)) == WEFT_OK);
     for (int i = 0; i < n; i++)
         if (b->gradient[i][0] != '-')
-            compare(b, i ? "gradient of b" : "gradient", weft_grad(in[i]), b->gradient[i],
+            compare(b, i == 2 ? "gradient of c" : i ? "gradient of b" : "gradient", weft_grad(in[i]), b->gradient[i],
                     values[0], of_gradients);
     weft_scope_close(scope);
 }
@@ -178,13 +178,13 @@ static void check_block(struct block *b, double (*values)[VALUES])
 WT_UNIT(pointwise_ops__give_what_torch_gives)
 {
     FILE *file = fopen(values_file, "r");
-    double values[2][VALUES];
+    double values[3][VALUES];
     char line[LINE];
     struct block b;
     int blocks = 0;
 
     ck_assert(file != NULL);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         ck_assert(read_line(file, line));
         read_bits(line, WEFT_F32, values[i]);
     }

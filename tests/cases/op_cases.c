@@ -11,6 +11,7 @@
 
 #define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16 | 1u << WEFT_F16)
 #define WHOLES (1u << WEFT_I32 | 1u << WEFT_I64)
+#define SMALL_WHOLES (1u << WEFT_I16 | 1u << WEFT_I8)
 #define F32_F64 (1u << WEFT_F32 | 1u << WEFT_F64)
 #define NUMBERS (FLOATS | WHOLES)
 #define NO_ATTR .attr_words = 0
@@ -116,6 +117,7 @@ double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_
     if (operand->domain == 'c') return u < 0.5;
     if (operand->below) return floor(u * (double)operand->below);
     if (whole) return positive ? 1 + floor(u * 5) : floor(u * 19) - 9;
+    if (operand->domain == 'h') return wt_rounded(operand->dtype, 0.1 + 0.8 * u);
     if (operand->domain == 'u') return wt_rounded(operand->dtype, 1.8 * u - 0.9);
     if (operand->domain == 'a') return wt_rounded(operand->dtype, 1.1 + 1.5 * u);
     return wt_rounded(operand->dtype, positive ? 0.5 + 1.5 * u : 3 * u - 1.5);
