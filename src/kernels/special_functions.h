@@ -290,24 +290,26 @@ static inline double dsinc_f64(double x)
  * of the rounded one. */
 static inline double floor_divide_f64(double a, double b)
 {
-    double rest = fmod(a, b), q = (a - rest) / b, down;
+    double rest = fmod(a, b), q = (a - rest) / b, plain = a / b, down;
+    uint64_t bits;
 
-    if (b == 0) return a / b;
+    memcpy(&bits, &b, sizeof bits); /* of a zero the sign counts */
     if (rest != 0 && (rest < 0) != (b < 0)) q -= 1;
-    if (q == 0) return copysign(0.0, a / b);
     down = floor(q);
-    return q - down > 0.5 ? down + 1 : down;
+    down = q - down > 0.5 ? down + 1 : down;
+    return bits << 1 ? down : plain;
 }
 
 static inline float floor_divide_f32(float a, float b)
 {
-    float rest = fmodf(a, b), q = (a - rest) / b, down;
+    float rest = fmodf(a, b), q = (a - rest) / b, plain = a / b, down;
+    uint32_t bits;
 
-    if (b == 0) return a / b;
+    memcpy(&bits, &b, sizeof bits); /* of a zero the sign counts */
     if (rest != 0 && (rest < 0) != (b < 0)) q -= 1;
-    if (q == 0) return copysignf(0.0f, a / b);
     down = floorf(q);
-    return q - down > 0.5f ? down + 1 : down;
+    down = q - down > 0.5f ? down + 1 : down;
+    return bits << 1 ? down : plain;
 }
 
 static inline float lgamma_f32(float x) { return (float)lgamma_f64((double)x); }

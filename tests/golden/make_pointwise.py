@@ -38,7 +38,7 @@ TWO = """add sub mul div trunc_divide floor_divide xlog1py prelu pow maximum min
 logical_and logical_or logical_xor""".split()
 BINARY = {
     "trunc_divide": lambda a, b: torch.div(a, b, rounding_mode="trunc"), "xlog1py": torch.special.xlog1py,
-    "floor_divide": lambda a, b: torch.div(a, b, rounding_mode="floor"), "prelu": lambda a, b: torch.where(a > 0, a, a * b),
+    "floor_divide": lambda a, b: torch.div(a, b, rounding_mode="floor"), "prelu": lambda a, b: F.prelu(a.view(1, -1), b).view(-1),
 }
 # Of three operands the last is THIRDS; numbers come by keyword.
 THREE = {

@@ -367,9 +367,9 @@ void wf_vjp_clamp_tensor(const struct wf_tape_node *n, weft_tensor *g, weft_tens
     weft_tensor *high = wf_saved_input(n, 2), *zero = wf_number_like(g, 0);
 
     if (wf_tape_node_needs_grad(n, 0)) {
-        weft_tensor *between = weft_logical_and(weft_ge(x, low), weft_le(x, high));
+        weft_tensor *beyond = weft_logical_or(weft_lt(x, low), weft_gt(x, high));
 
-        set_input_gradient(n, in, 0, weft_where(between, g, zero));
+        set_input_gradient(n, in, 0, weft_where(beyond, zero, g));
     }
     if (wf_tape_node_needs_grad(n, 1)) {
         weft_tensor *is_low = weft_logical_and(weft_lt(x, low), weft_lt(low, high));
