@@ -18,6 +18,9 @@ typedef enum weft_dtype {
     WEFT_I64,
     WEFT_U8,
     WEFT_BOOL, /* one byte, 0 or 1 */
+    WEFT_I16,  /* this and the next: integers that wrap, as all do; on GPUs moved and cast, and
+                  computed on the CPU */
+    WEFT_I8,
     WEFT_DTYPE_COUNT
 } weft_dtype;
 

@@ -12,6 +12,7 @@
 
 #include <weft/attention.h>
 #include <weft/convolution.h>
+#include <weft/in_place.h>
 #include <weft/indexing.h>
 #include <weft/losses.h>
 #include <weft/normalization.h>

@@ -139,14 +139,15 @@ WEFT_API weft_tensor *weft_clone(weft_tensor *x);
 WEFT_API weft_tensor *weft_type_as(weft_tensor *x, const weft_tensor *like);
 /**
  * Write x over the elements of `into`, which may be a view of a larger tensor with any strides; x
- * may be another view of it, and counts as it was before. x is expanded to the shape of `into`, and
- * redistributed to its layout: into a partial sum x is written as terms that add up to it.
+ * may be another view of it, and counts as it was before. x is cast, expanded to the shape of
+ * `into`, and redistributed to its layout, so that a result of any op goes into a tensor that there
+ * is (torch's `out=`); into a partial sum x is written as terms that add up to it.
  *
  * ranks: every rank of the tensors' mesh. grad: none; a backward that saved the old elements is
  * refused
- * fails: WEFT_ERR_SHAPE when x does not expand to the shape, when dtypes differ, or one is plain
- * and the other distributed; WEFT_ERR_STATE when `into` is the result of a recorded op, or several
- * of its elements lie at one place (weft_expand)
+ * fails: WEFT_ERR_SHAPE when x does not expand to the shape, or one of them alone is distributed
+ * and x no number; WEFT_ERR_STATE when `into` is the result of a recorded op, or several of its
+ * elements lie at one place (weft_expand)
  */
 WEFT_API weft_status weft_copy_(weft_tensor *into, weft_tensor *x);
 /** The same values outside the tape. grad: none */

@@ -89,7 +89,7 @@ static const struct wf_backend *host_backend(const struct wf_comm *comm)
 static const struct wf_backend *backend_for(const struct wf_coll *coll)
 {
     return coll->device == WEFT_CPU ? host_backend(coll->comm)
-                                    : wf_comm_device_backend(coll->comm, coll->kind);
+                                    : wf_comm_device_backend(coll->comm, coll);
 }
 
 static void start_on_backend(struct wf_coll *coll)

@@ -86,9 +86,12 @@ static void choose(struct wf_comm *comm)
 
 /* Ranks that the library would keep waiting in the stream for each other's messages, in whatever
  * order these are sent and received, go through the host. */
-const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, weft_coll kind)
+const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, const struct wf_coll *coll)
 {
-    if (comm->size == 1 || kind == WEFT_COLL_SEND || kind == WEFT_COLL_RECV ||
+    weft_coll kind = coll->kind;
+    bool unknown_sum = wf_coll_reduces(kind) && coll->dtype == WEFT_I16; /* NCCL has no such type */
+
+    if (comm->size == 1 || unknown_sum || kind == WEFT_COLL_SEND || kind == WEFT_COLL_RECV ||
         kind == WEFT_COLL_BARRIER || !wf_device_library()->collectives)
         return &wf_backend_staged;
     if (!comm->device->backend) choose(comm);

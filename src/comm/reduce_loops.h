@@ -43,6 +43,8 @@ REDUCE_FLOAT(f32, float)
 REDUCE_FLOAT(f64, double)
 REDUCE_INT(i32, int32_t, uint32_t)
 REDUCE_INT(i64, int64_t, uint64_t)
+REDUCE_INT(i16, int16_t, uint32_t)
+REDUCE_INT(i8, int8_t, uint32_t)
 
 #define WIDEN_NARROW(tag)                                                                          \
     LOOP_TARGET static void LOOP(widen_##tag)(float *out, const void *from, size_t n)              \
@@ -73,7 +75,9 @@ static const struct loops LOOP(loops) = {
                 [WEFT_BF16] = REDUCE_ROW(f32),
                 [WEFT_F16] = REDUCE_ROW(f32),
                 [WEFT_I32] = REDUCE_ROW(i32),
-                [WEFT_I64] = REDUCE_ROW(i64)},
+                [WEFT_I64] = REDUCE_ROW(i64),
+                [WEFT_I16] = REDUCE_ROW(i16),
+                [WEFT_I8] = REDUCE_ROW(i8)},
     .widen = {[WEFT_BF16] = LOOP(widen_bf16), [WEFT_F16] = LOOP(widen_f16)},
     .narrow = {[WEFT_BF16] = LOOP(narrow_bf16), [WEFT_F16] = LOOP(narrow_f16)},
 };

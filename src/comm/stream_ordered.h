@@ -23,4 +23,4 @@ void wf_stream_ordered_finish(struct wf_comm *comm);
 void wf_stream_ordered_close(struct wf_comm *comm);
 
 /** The backend for a collective on a device. */
-const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, weft_coll kind);
+const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, const struct wf_coll *coll);

@@ -91,7 +91,8 @@ int wf_element_type_of_dtype(weft_dtype dtype)
 {
     static const char *const names[WEFT_DTYPE_COUNT] = {
         [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_BF16] = "BF16", [WEFT_F16] = "F16",
-        [WEFT_I32] = "I32", [WEFT_I64] = "I64", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL"};
+        [WEFT_I32] = "I32", [WEFT_I64] = "I64", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL",
+        [WEFT_I16] = "I16", [WEFT_I8] = "I8"};
 
     return wf_element_type_by_name(names[dtype]);
 }
@@ -122,6 +123,8 @@ static void store_real_as_dtype(void *to, weft_dtype dtype, const double *from)
 static bool store_integer_as_dtype(void *to, weft_dtype dtype, int64_t value)
 {
     int32_t word = (int32_t)value;
+    int16_t half = (int16_t)value;
+    int8_t small = (int8_t)value;
     uint8_t byte = (uint8_t)value;
 
     switch (dtype) {
@@ -131,6 +134,12 @@ static bool store_integer_as_dtype(void *to, weft_dtype dtype, int64_t value)
     case WEFT_I32:
         memcpy(to, &word, sizeof word);
         return value == word;
+    case WEFT_I16:
+        memcpy(to, &half, sizeof half);
+        return value == half;
+    case WEFT_I8:
+        memcpy(to, &small, sizeof small);
+        return value == small;
     default:
         memcpy(to, &byte, sizeof byte);
         return value == byte;

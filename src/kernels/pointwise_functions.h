@@ -24,3 +24,14 @@
 #define WF_WITH_SIGN_OF(m, b)                                                                      \
     ((m) != WF_C(0) && ((m) < WF_C(0)) != ((b) < WF_C(0)) ? (m) + (b) : (m))
 #define WF_REMAINDER(a, b) WF_WITH_SIGN_OF(WF_FMOD(a, b), b)
+/** Low where v is less, high where that is more; what is not a number in one of them stays so. */
+#define WF_LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define WF_SMALLER(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
+#define WF_CLAMPED(v, low, high) WF_SMALLER(WF_LARGER(v, low), high)
+/** log(p / (1 - p)), and its derivative times d: none beyond s .. 1 - s, and with s < 0 no number
+ *  beyond 0 .. 1. */
+#define WF_LOGIT(p) WF_LOG((p) / (WF_C(1) - (p)))
+#define WF_DLOGIT(d, z, s)                                                                         \
+    (((s) < WF_C(0) && ((z) < WF_C(0) || (z) > WF_C(1)))          ? WF_C(0) / WF_C(0)              \
+     : ((s) >= WF_C(0) && ((z) < (s) || (z) > WF_C(1) - (s))) ? WF_C(0)                            \
+                                                              : (d) / ((z) * (WF_C(1) - (z))))

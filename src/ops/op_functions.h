@@ -42,6 +42,11 @@ void wf_infer_output_like(struct wf_infer *call, int j, const struct wf_layout *
  */
 const char *wf_infer_inputs_text(const struct wf_infer *call);
 
+/** x for an op with numbers beside it: where they are not whole, integers become f32; bool becomes
+ *  i64. */
+weft_tensor *wf_promote_beside_numbers(weft_tensor *x, const double *numbers, int n);
+bool wf_number_is_whole(double number);
+
 /** Sum a broadcast result's gradient back to the shape an input had. */
 weft_tensor *wf_sum_to_shape_of(weft_tensor *grad, struct wf_layout *layout);
 
@@ -67,8 +72,9 @@ weft_tensor *wf_reshape_to_kept_dims(weft_tensor *t, const struct wf_tensor_desc
 /** The same of a recorded reduction. */
 weft_tensor *wf_restore_reduced_dims(const struct wf_tape_node *n, weft_tensor *t);
 
-/** sum (x - mean)^2 over the dims in a bit mask, divided by their count less `correction`. mean: not
- * partial, with these dims at size 1, of the dtype that x is computed in, which the result has. */
+/** sum (x - mean)^2 over the dims in a bit mask, divided by their count less `correction`. mean:
+ * not partial, with these dims at size 1, of the dtype that x is computed in, which the result has.
+ */
 weft_tensor *wf_variance_about(weft_tensor *x, weft_tensor *mean, int64_t mask, double correction,
                                bool keep);
 

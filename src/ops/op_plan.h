@@ -35,6 +35,7 @@ struct wf_op_plan {
     uint8_t n_in, attr_words;
     struct wf_layout *in[WF_MAX_IN];
     struct wf_layout *want;
+    bool in_place;           /* `want` is that of the tensor which the result is written over */
     union wf_op_attrs attrs; /* zeros after attr_words */
     const char *name;        /* the op's, for messages; lives as long as the library */
     /* what follows */
@@ -45,6 +46,7 @@ struct wf_op_plan {
     uint8_t slow_path;                      /* bits WF_SLOW_..: what the slow path has to check
                                                (dtensor/dispatch/slow_path.h) */
     bool warned;                            /* the guard has logged it */
+    uint8_t cast, cast_to;                  /* inputs that are cast first, bits, and their dtype */
     bool absent[WF_MAX_IN];                 /* an addend that another rank counts */
     struct wf_layout *used[WF_MAX_IN];      /* what the kernel gets */
     struct wf_redist_plan *move[WF_MAX_IN]; /* NULL: in[i] is used as it is */

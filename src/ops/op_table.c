@@ -16,7 +16,8 @@
 #define BOXES ((uint32_t)WF_BOXES_ONLY)
 #define RISING ((uint32_t)WF_RISING)
 #define CONVERTS ((uint32_t)WF_CONVERTS)
-#define ONLY(reduce) ((uint32_t)((reduce) - WEFT_AVG) << WF_ONLY_SHIFT)
+#define ONLY(reduce) ((uint32_t)((reduce)-WEFT_AVG) << WF_ONLY_SHIFT)
+#define RISES (SET1(1) | RISING)
 #define SUM WEFT_SUM
 #define PRODUCT WEFT_PRODUCT
 #define MIN WEFT_MIN
@@ -39,6 +40,8 @@
 #define FN(f) NULL, .rule = wf_##f
 #define WF_KERNEL_FN(f) WF_KERNEL_COUNT, .prepare = wf_##f
 #define PLANNER(f) NULL, .planner = wf_##f
+/* The linear column of ops whose operands are promoted. */
+#define PROMOTES(to, linear) linear, .promotes = WF_PROMOTES_##to
 #define wf_NULL NULL /* a column without function */
 
 const struct wf_op_row wf_ops[WF_OP_COUNT] = {

@@ -15,6 +15,7 @@ struct wf_infer {
     const union wf_op_attrs *attrs;        /* in the row's member */
     int attr_words;                        /* how much of them is given */
     const struct wf_layout *want;
+    bool in_place; /* the result is written over a tensor of the layout `want` */
     struct {
         weft_dtype dtype;
         int ndim; /* -1: output not made */
@@ -79,6 +80,14 @@ enum {
     WF_MAX_ADDEND = 0xff
 };
 
+/** What becomes of operands of several dtypes, and of one that the op does not take. */
+enum wf_promotes {
+    WF_PROMOTES_NOTHING, /* refused */
+    WF_PROMOTES_ALL,     /* cast to one */
+    WF_PROMOTES_CHOSEN,  /* all but the first, a condition */
+    WF_PROMOTES_FLOATS   /* cast to one float: integers and bool are f32 */
+};
+
 struct wf_op_row {
     const char *name;
     enum wf_attrs_kind attrs;
@@ -93,6 +102,7 @@ struct wf_op_row {
                         two bits at 24: a weft_reduce, terms of which pass alone
                         (WEFT_PRODUCT .. WEFT_MIN),
                         WF_CONVERTS: nothing is computed but another dtype */
+    uint8_t promotes; /* enum wf_promotes: operands of several dtypes are cast to one */
     weft_reduce reduce;
     wf_shape_fn *shape;
     wf_kernel_prepare *
@@ -111,6 +121,12 @@ static inline bool wf_op_has_kernel(const struct wf_op_row *row)
 {
     return row->kernel != WF_KERNEL_COUNT || row->prepare;
 }
+
+/**
+ * Where a call's operands have to be cast first: the dtype, as PyTorch's promotion has it
+ * (ops/pointwise/promotion.c), and bits of those to cast. false: they go as they are
+ */
+bool wf_promotion(const struct wf_infer *call, weft_dtype *dtype, uint32_t *cast);
 
 /** Label dims from rule_text or the row's function. */
 void wf_label_dims(const struct wf_infer *call, struct wf_dim_labels *labels);

@@ -51,6 +51,10 @@ static void extreme_value_of_dtype(unsigned char *element, weft_dtype dtype, boo
         memcpy(element, &wide, sizeof wide);
     else if (wf_dtypes[dtype].is_float)
         wf_dtypes[dtype].store(element, lowest ? -INFINITY : INFINITY);
+    else if (dtype == WEFT_I16 || dtype == WEFT_I8)
+        wf_dtypes[dtype].store(element, dtype == WEFT_I16 ? lowest ? INT16_MIN : INT16_MAX
+                                        : lowest          ? INT8_MIN
+                                                          : INT8_MAX);
     else
         wf_dtypes[dtype].store(element, lowest ? 0 : dtype == WEFT_BOOL ? 1 : UINT8_MAX);
 }

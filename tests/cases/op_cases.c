@@ -12,6 +12,7 @@
 #define FLOATS (1u << WEFT_F32 | 1u << WEFT_F64 | 1u << WEFT_BF16 | 1u << WEFT_F16)
 #define WHOLES (1u << WEFT_I32 | 1u << WEFT_I64)
 #define SMALL (1u << WEFT_U8 | 1u << WEFT_BOOL)
+#define SMALL_WHOLES (1u << WEFT_I16 | 1u << WEFT_I8)
 #define F32_F64 (1u << WEFT_F32 | 1u << WEFT_F64)
 #define NUMBERS (FLOATS | WHOLES)
 #define NO_ATTR .attr_words = 0
@@ -22,7 +23,10 @@
 #define SHAPE(n, ...)                                                                              \
     .attr_words = WF_ATTR_WORDS(shape, size, n), .attrs.shape = {.size = {__VA_ARGS__}}
 /* at, then what the index tensors count; the result's size where nothing is put into */
-#define COUNTED(...) {__VA_ARGS__, -1}
+#define COUNTED(...)                                                                               \
+    {                                                                                              \
+        __VA_ARGS__, -1                                                                            \
+    }
 #define INDEX(at_, ...) ATTRS(index, .at = at_, .wrap = true, .dim = COUNTED(__VA_ARGS__))
 #define PUT(at_, ...) ATTRS(index_put, .at = at_, .wrap = true, .dim = COUNTED(__VA_ARGS__))
 #define PUT_SIZED(at_, dim_, ...)                                                                  \
@@ -127,6 +131,7 @@ double wt_operand_value(const struct wt_op_case *sample, int i, const struct wt_
     if (operand->dtype == WEFT_U8 || operand->dtype == WEFT_BOOL)
         return floor(u * (operand->dtype == WEFT_U8 ? 5 : 2));
     if (whole) return positive ? 1 + floor(u * 5) : floor(u * 19) - 9;
+    if (operand->domain == 'h') return wt_rounded(operand->dtype, 0.1 + 0.8 * u);
     if (operand->domain == 'u') return wt_rounded(operand->dtype, 1.8 * u - 0.9);
     if (operand->domain == 'a') return wt_rounded(operand->dtype, 1.1 + 1.5 * u);
     return wt_rounded(operand->dtype, positive ? 0.5 + 1.5 * u : 3 * u - 1.5);

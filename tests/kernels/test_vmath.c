@@ -18,6 +18,59 @@ static long double exact_dgelu(long double x)
 
 static long double exact_silu(long double x) { return x / (1 + expl(-x)); }
 
+/* By bisection of erf, of erfc where erf is near 1. */
+static long double exact_erfinv(long double y)
+{
+    long double low = 0, high = 7, size = fabsl(y);
+
+    for (int i = 0; i < 120; i++) {
+        long double x = (low + high) / 2;
+        bool less = size > 0.5L ? erfcl(x) > 1 - size : erfl(x) < size;
+
+        *(less ? &low : &high) = x;
+    }
+    return copysignl((low + high) / 2, y);
+}
+
+/* Differences of lgamma's derivatives: the series that begins far away, summed back. */
+static long double exact_digamma(long double x)
+{
+    long double below = 0, z;
+
+    for (; x < 40; x += 1) below += 1 / x;
+    z = 1 / (x * x);
+    return logl(x) - 0.5L / x - z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z / 240))) -
+           below;
+}
+
+static long double exact_trigamma(long double x)
+{
+    long double below = 0, z;
+
+    for (; x < 40; x += 1) below += 1 / (x * x);
+    z = 1 / (x * x);
+    return 1 / x + z / 2 + z / x * (1 / 6.0L - z * (1 / 30.0L - z * (1 / 42.0L - z / 30))) + below;
+}
+
+static long double exact_sinc(long double x)
+{
+    const long double pi = acosl(-1);
+
+    return sinl(pi * x) / (pi * x);
+}
+
+static long double exact_dsinc(long double x)
+{
+    const long double pi = acosl(-1);
+    long double sum = 0, term = 1;
+
+    for (int k = 1; k < 20; k++) {
+        term *= -pi * pi * x * x / ((2 * k) * (2 * k + 1));
+        sum += 2 * k * term / x;
+    }
+    return sum;
+}
+
 static const struct {
     const char *name;
     wf_kernel_prepare *kernel;
@@ -58,6 +111,16 @@ static const struct {
     {"atanh", wf_cpu_atanh, atanhl, false, -0.999, 0.999, 4},
     {"erf", wf_cpu_erf, erfl, false, -4, 4, 4},
     {"erfc", wf_cpu_erfc, erfcl, false, -4, 8, 4},
+    {"erfinv", wf_cpu_erfinv, exact_erfinv, false, -0.999, 0.999, 4},
+    {"erfinv near 0", wf_cpu_erfinv, exact_erfinv, false, -1e-3, 1e-3, 4},
+    {"lgamma", wf_cpu_lgamma, lgammal, false, 1e-3, 60, 8},
+    {"lgamma near its roots", wf_cpu_lgamma, lgammal, false, 0.99, 2.01, 8},
+    {"lgamma far below 0", wf_cpu_lgamma, lgammal, false, -60.3, -20.3, 8},
+    {"digamma", wf_cpu_digamma, exact_digamma, false, 1.7, 300, 32},
+    {"digamma near 0", wf_cpu_digamma, exact_digamma, false, 1e-3, 1.2, 32},
+    {"digamma's slope", wf_cpu_digamma_grad, exact_trigamma, true, 1e-3, 300, 8},
+    {"sinc", wf_cpu_sinc, exact_sinc, false, -0.9, 0.9, 4},
+    {"sinc's slope", wf_cpu_sinc_grad, exact_dsinc, true, -0.9, 0.9, 24},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 

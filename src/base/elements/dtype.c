@@ -21,6 +21,8 @@ LOAD_STORE(f64, double, (double))
 LOAD_STORE(i32, int32_t, wf_f64_to_i32)
 LOAD_STORE(i64, int64_t, wf_f64_to_i64)
 LOAD_STORE(u8, uint8_t, wf_f64_to_i32)
+LOAD_STORE(i16, int16_t, wf_f64_to_i32)
+LOAD_STORE(i8, int8_t, wf_f64_to_i32)
 
 static double load_bf16(const void *element)
 {
@@ -63,6 +65,8 @@ const struct wf_dtype_info wf_dtypes[WEFT_DTYPE_COUNT] = {
     [WEFT_I64] = {"i64", 8, false, load_i64, store_i64},
     [WEFT_U8] = {"u8", 1, false, load_u8, store_u8},
     [WEFT_BOOL] = {"bool", 1, false, load_u8, store_bool},
+    [WEFT_I16] = {"i16", 2, false, load_i16, store_i16},
+    [WEFT_I8] = {"i8", 1, false, load_i8, store_i8},
 };
 
 static bool is_dtype(weft_dtype dtype) { return (unsigned)dtype < WEFT_DTYPE_COUNT; }

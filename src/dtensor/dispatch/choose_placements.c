@@ -120,11 +120,11 @@ static bool is_input_partial(const struct candidate_search *s, int i)
 /* Two factors that both are partial, in an op with a gradient. */
 static bool is_product_of_partials(const struct candidate_search *s)
 {
-    uint32_t linear = s->call->row->linear;
+    uint32_t linear = s->call->row->linear, both = linear & linear >> 8; /* an addend is in both */
     int first = 0, second = 0;
 
     for (int i = 0; i < s->call->n_in; i++) {
-        if (!is_input_partial(s, i)) continue;
+        if (!is_input_partial(s, i) || both >> i & 1) continue;
         first += (int)(linear >> i & 1);
         second += (int)(linear >> (8 + i) & 1);
     }
@@ -184,6 +184,9 @@ static void consider_candidate(struct candidate_search *s, const struct candidat
 {
     struct cost cost = cost_of_candidate(s, c);
 
+    if (s->call->in_place &&
+        !weft_placement_equal(c->out[0], s->call->want->placements[s->axis]))
+        return;
     if (s->any && !is_cheaper(cost, s->cost)) return;
     s->best = *c;
     s->cost = cost;
@@ -411,7 +414,18 @@ static void consider_op_row_rule(struct candidate_search *s, uint64_t used)
     consider_partial_inputs(s, s->call->row->linear >> 8 & 0xff);
 }
 
-static void choose_for_each_axis(struct candidate_search *s, const weft_rule *rule,
+static weft_status fail_no_placement_in_place(const struct wf_infer *call)
+{
+    char into[256];
+
+    wf_layout_print(call->want, into, sizeof into);
+    return WF_FAIL(WEFT_ERR_LAYOUT,
+                   "%s in place: in-place operations that require placement changes are not "
+                   "supported: %s would be another than %s",
+                   call->name, wf_infer_inputs_text(call), into);
+}
+
+static weft_status choose_for_each_axis(struct candidate_search *s, const weft_rule *rule,
                                  struct wf_placement_choice *choice)
 {
     int n_axes = weft_mesh_ndim(s->mesh);
@@ -436,6 +450,7 @@ static void choose_for_each_axis(struct candidate_search *s, const weft_rule *ru
             consider_user_strategies(s, rule);
         else
             consider_op_row_rule(s, used);
+        if (!s->any) return fail_no_placement_in_place(s->call);
         s->chosen[s->axis] = s->best;
         if (s->label) s->ways[s->label] *= weft_mesh_axis_size(s->mesh, s->axis);
         for (int i = 0; i < s->call->n_in; i++) {
@@ -449,6 +464,7 @@ static void choose_for_each_axis(struct candidate_search *s, const weft_rule *ru
      * that share a letter have the same cuts of it, so they stay alike. */
     for (int i = 0; i < s->call->n_in; i++) wf_placements_renormalize(choice->in[i], n_axes);
     for (int j = 0; j < s->call->n_out; j++) wf_placements_renormalize(choice->out[j], n_axes);
+    return WEFT_OK;
 }
 
 weft_status wf_choose_placements(const struct wf_infer *call, const weft_mesh *mesh,
@@ -460,7 +476,7 @@ weft_status wf_choose_placements(const struct wf_infer *call, const weft_mesh *m
 
     s.call = call;
     s.mesh = mesh;
-    if (status == WEFT_OK) choose_for_each_axis(&s, rule, choice);
+    if (status == WEFT_OK) status = choose_for_each_axis(&s, rule, choice);
     wf_free(rule);
     return status;
 }

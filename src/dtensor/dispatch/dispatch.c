@@ -232,6 +232,7 @@ __attribute__((noinline)) static bool run_slow_path(struct wf_op_plan *plan, wef
     enum wf_dispatch_verdict verdict = wf_dispatch_slow(plan, in, recorded);
 
     if (verdict == WF_DISPATCH_PROMOTE) *result = wf_call_promoted(plan, in, args, more);
+    if (verdict == WF_DISPATCH_CAST) *result = wf_call_in_one_dtype(plan, in, args, more);
     return verdict == WF_DISPATCH_CONTINUE && redistribute_inputs(plan, in, used);
 }
 

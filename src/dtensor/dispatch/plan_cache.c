@@ -35,6 +35,12 @@ static uint64_t attr_word(const void *attrs, int i)
     return word;
 }
 
+/* In place: the layout of what is written over. */
+static inline struct wf_layout *wanted_layout(const struct wf_op_args *args)
+{
+    return args->into ? args->into->layout : args->want;
+}
+
 static uint64_t hash_op_call(enum wf_op op, weft_tensor *const *in, int n,
                              const struct wf_op_args *args)
 {
@@ -43,6 +49,7 @@ static uint64_t hash_op_call(enum wf_op op, weft_tensor *const *in, int n,
     for (int i = 0; i < n; i++) hash = wf_hash_mix(hash, in[i] ? in[i]->layout->hash : 1);
     for (int i = 0; i < args->attr_words; i++) hash = wf_hash_mix(hash, attr_word(args->attrs, i));
     if (args->want) hash = wf_hash_mix(hash, args->want->hash);
+    if (args->into) hash = wf_hash_mix(hash, ~args->into->layout->hash);
     return hash | 1; /* 0 marks a free way */
 }
 
@@ -50,7 +57,7 @@ static inline bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op o
                                      weft_tensor *const *in, int n, const struct wf_op_args *args)
 {
     if (plan->op != op || plan->n_in != n || plan->attr_words != args->attr_words ||
-        plan->want != args->want)
+        plan->want != wanted_layout(args) || plan->in_place != (args->into != NULL))
         return false;
     for (int i = 0; i < n; i++)
         if (plan->in[i] != (in[i] ? in[i]->layout : NULL)) return false;
@@ -107,7 +114,8 @@ static struct wf_op_plan *new_op_plan(enum wf_op op, weft_tensor *const *in, int
     plan->n_in = (uint8_t)n;
     plan->attr_words = (uint8_t)args->attr_words;
     plan->refs = 1;
-    plan->want = retain_layout(args->want);
+    plan->want = retain_layout(wanted_layout(args));
+    plan->in_place = args->into != NULL;
     for (int i = 0; i < n; i++) plan->in[i] = retain_layout(in[i] ? in[i]->layout : NULL);
     if (args->attr_words > 0)
         memcpy(&plan->attrs, args->attrs, (size_t)args->attr_words * sizeof(uint64_t));

@@ -284,6 +284,36 @@ static weft_status plan_kernel_outputs(struct wf_op_plan *plan, const struct wf_
     return WEFT_OK;
 }
 
+/* Operands of several dtypes are cast by dispatch. In place the target keeps its dtype, which must be
+ * of a kind that holds the result. */
+static weft_status plan_promotion(struct wf_op_plan *plan, const struct wf_infer *call)
+{
+    weft_dtype dtype, into = plan->in_place ? (weft_dtype)plan->want->desc.dtype : WEFT_F32;
+    uint32_t cast;
+
+    if (!wf_promotion(call, &dtype, &cast)) return WEFT_OK;
+    plan->slow_path |= WF_SLOW_DTYPES;
+    plan->cast = (uint8_t)cast;
+    plan->cast_to = (uint8_t)dtype;
+    WF_NEED(weft_dtype_is_float(into) || (!weft_dtype_is_float(dtype) && into != WEFT_BOOL),
+            WEFT_ERR_DTYPE, "%s in place: a result of dtype %s does not go into %s: %s", call->name,
+            weft_dtype_name(dtype), weft_dtype_name(into), wf_infer_inputs_text(call));
+    return WEFT_OK;
+}
+
+/* What is known before anything is sent; strides are compared when it runs. */
+static weft_status check_result_fits_in_place(const struct wf_infer *call, const weft_mesh *mesh)
+{
+    const struct wf_tensor_desc *into = &call->want->desc;
+    bool fits = call->out[0].dtype == (weft_dtype)into->dtype && call->out[0].ndim == into->ndim;
+
+    fits &= call->n_in == 0 || call->want->mesh == mesh;
+    for (int d = 0; d < into->ndim && fits; d++) fits = call->out[0].shape[d] == into->global[d];
+    WF_NEED(fits, WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout",
+            call->name);
+    return WEFT_OK;
+}
+
 weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
 {
     struct wf_placement_choice choice = {0};
@@ -296,11 +326,14 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
     if (mesh) wf_grad_types_check_scalars(plan, mesh);
     if (plan->slow_path & (WF_SLOW_PLAIN_TENSOR | WF_SLOW_OTHER_DEVICE))
         return WEFT_OK; /* dispatch makes them replicated, or copies them, first */
+    WF_TRY(plan_promotion(plan, call));
+    if (plan->slow_path & WF_SLOW_DTYPES) return WEFT_OK;
     WF_TRY(call->row->shape(call));
     for (int j = 0; j < call->n_out; j++) /* of a broadcast or an expansion */
         WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].shape, call->out[j].ndim) >= 0,
                 WEFT_ERR_SHAPE, "%s: a result of more elements than can be counted: %s", call->name,
                 wf_infer_inputs_text(call));
+    if (call->in_place) WF_TRY(check_result_fits_in_place(call, mesh));
     output_placing.mesh = mesh;
     if (mesh)
         WF_TRY(wf_choose_placements(call, mesh, &choice));
@@ -328,7 +361,8 @@ weft_status wf_op_plan_build(struct wf_op_plan *plan)
                             .n_out = row->n_out,
                             .attrs = &plan->attrs,
                             .attr_words = plan->attr_words,
-                            .want = plan->want};
+                            .want = plan->want,
+                            .in_place = plan->in_place};
 
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
     WF_TRY(check_input_devices(plan, &call));

@@ -15,6 +15,7 @@
 #include "redistribute/redistribute.h"
 #include <weft/dtensor.h>
 #include <weft/extend/guard.h>
+#include <weft/pointwise.h>
 
 enum { REGIONS = 64 };
 
@@ -188,6 +189,34 @@ weft_tensor *wf_call_promoted(const struct wf_op_plan *plan, weft_tensor *const 
     return wf_dispatch_op((enum wf_op)plan->op, used, plan->n_in, args, more);
 }
 
+/* Computed apart, and the result cast: as PyTorch does where the target's kind holds it. */
+static weft_tensor *write_cast_result(const struct wf_op_plan *plan, weft_tensor *const *used,
+                                      const struct wf_op_args *args)
+{
+    struct wf_op_args apart = *args, copy = {.into = args->into};
+    weft_tensor *result;
+
+    apart.into = NULL;
+    apart.want = args->into->layout;
+    result = wf_dispatch_op(plan->op, used, plan->n_in, &apart, NULL);
+    result = weft_cast(result, (weft_dtype)args->into->layout->desc.dtype);
+    return wf_dispatch_op(WF_OP_copy, &result, 1, &copy, NULL);
+}
+
+weft_tensor *wf_call_in_one_dtype(const struct wf_op_plan *plan, weft_tensor *const *in,
+                                  const struct wf_op_args *args, weft_tensor **more)
+{
+    weft_tensor *used[WF_MAX_IN];
+
+    for (int i = 0; i < plan->n_in; i++) {
+        used[i] = plan->cast >> i & 1 ? weft_cast(in[i], (weft_dtype)plan->cast_to) : in[i];
+        if (in[i] && !used[i]) return NULL;
+    }
+    if (args->into && plan->want->desc.dtype != plan->cast_to)
+        return write_cast_result(plan, used, args);
+    return wf_dispatch_op(plan->op, used, plan->n_in, args, more);
+}
+
 weft_tensor *wf_plain_gradient_as_replicated(weft_tensor *grad, const weft_tensor *of)
 {
     static const weft_placement replicated[WEFT_MAX_AXES];
@@ -231,6 +260,7 @@ enum wf_dispatch_verdict wf_dispatch_slow(struct wf_op_plan *plan, weft_tensor *
     if (plan->slow_path & WF_SLOW_PLAIN_TENSOR)
         return wf_check_implicit_replication(plan) ? WF_DISPATCH_REFUSE : WF_DISPATCH_PROMOTE;
     if (plan->slow_path & WF_SLOW_OTHER_DEVICE) return WF_DISPATCH_PROMOTE;
+    if (plan->slow_path & WF_SLOW_DTYPES) return WF_DISPATCH_CAST;
     if (plan->slow_path & WF_SLOW_IMPLICIT_MOVE && rules.guard &&
         check_guard_for_plan(plan) != WEFT_OK)
         return WF_DISPATCH_REFUSE;

@@ -15,10 +15,11 @@ enum wf_slow_path {
     WF_SLOW_GRAD_TYPES = 32,     /* the inputs' gradient types do not go together: grad_types.h */
     WF_SLOW_ROW_MAJOR_COPY = 16, /* a view whose input is made row-major first */
     WF_SLOW_OTHER_DEVICE =
-        64 /* a number of the CPU beside tensors of a device: nothing else is planned */
+        64, /* a number of the CPU beside tensors of a device: nothing else is planned */
+    WF_SLOW_DTYPES = 128 /* operands that are cast to one dtype first: nothing else is planned */
 };
 
-enum wf_dispatch_verdict { WF_DISPATCH_CONTINUE, WF_DISPATCH_PROMOTE, WF_DISPATCH_REFUSE };
+enum wf_dispatch_verdict { WF_DISPATCH_CONTINUE, WF_DISPATCH_PROMOTE, WF_DISPATCH_CAST, WF_DISPATCH_REFUSE };
 
 /** What dispatch does with this call; refused: the error is recorded. `recorded`: a gradient is
  *  wanted of it. */
@@ -28,6 +29,10 @@ enum wf_dispatch_verdict wf_dispatch_slow(struct wf_op_plan *plan, weft_tensor *
 /** The call with its plain inputs as replicated ones, and numbers on the plan's device. */
 weft_tensor *wf_call_promoted(const struct wf_op_plan *plan, weft_tensor *const *in,
                               const struct wf_op_args *args, weft_tensor **more);
+
+/** The call with its operands in the plan's one dtype. */
+weft_tensor *wf_call_in_one_dtype(const struct wf_op_plan *plan, weft_tensor *const *in,
+                                  const struct wf_op_args *args, weft_tensor **more);
 
 /** A gradient that the program gives for `of`: a plain number, or where plain tensors may stand
  *  beside distributed ones a plain tensor, as a replicated one; other plain ones are refused. */

@@ -15,6 +15,7 @@ extern "C" {
 #define inline __host__ __device__ inline
 #include "kernels/cpu/isa/integer_math.h"
 #include "kernels/cpu/isa/vmath.h"
+#include "kernels/special_functions.h"
 #undef inline
 #include "kernels/pointwise_functions.h"
 }
@@ -50,6 +51,12 @@ template <> struct real_of<f16> {
     typedef float type;
 };
 template <> struct real_of<uint8_t> {
+    typedef int32_t type;
+};
+template <> struct real_of<int16_t> {
+    typedef int32_t type;
+};
+template <> struct real_of<int8_t> {
     typedef int32_t type;
 };
 template <> struct real_of<boolean> {
@@ -153,6 +160,19 @@ template <> struct cast_of_number<uint8_t> {
     }
 };
 
+template <> struct cast_of_number<int16_t> {
+    template <class T> static __device__ __forceinline__ int16_t of(T value)
+    {
+        return (int16_t)cast_of_number<int32_t>::of(value);
+    }
+};
+template <> struct cast_of_number<int8_t> {
+    template <class T> static __device__ __forceinline__ int8_t of(T value)
+    {
+        return (int8_t)cast_of_number<int32_t>::of(value);
+    }
+};
+
 /** A number of any computing type as an element of type Y. */
 template <class Y, class T> __device__ __forceinline__ Y cast_to(T value)
 {
@@ -225,6 +245,12 @@ WF_FOR_FLOAT_AND_DOUBLE(real_gelu_u, gelu_u)
 WF_FOR_FLOAT_AND_DOUBLE(real_dsilu, dsilu)
 WF_FOR_FLOAT_AND_DOUBLE(real_dgelu, dgelu)
 WF_FOR_FLOAT_AND_DOUBLE(real_dgelu_tanh, dgelu_tanh)
+WF_FOR_FLOAT_AND_DOUBLE(real_lgamma, lgamma)
+WF_FOR_FLOAT_AND_DOUBLE(real_digamma, digamma)
+WF_FOR_FLOAT_AND_DOUBLE(real_trigamma, trigamma)
+WF_FOR_FLOAT_AND_DOUBLE(real_erfinv, erfinv)
+WF_FOR_FLOAT_AND_DOUBLE(real_sinc, sinc)
+WF_FOR_FLOAT_AND_DOUBLE(real_dsinc, dsinc)
 #undef WF_FOR_FLOAT_AND_DOUBLE
 
 __device__ __forceinline__ float real_pow(float x, float y) { return pow_f32(x, y); }
@@ -232,10 +258,14 @@ __device__ __forceinline__ double real_pow(double x, double y) { return pow_f64(
 __device__ __forceinline__ int32_t real_pow(int32_t x, int32_t y) { return (int32_t)pow_i64(x, y); }
 __device__ __forceinline__ int64_t real_pow(int64_t x, int64_t y) { return pow_i64(x, y); }
 
-__device__ __forceinline__ float real_div(float a, float b) { return a / b; }
-__device__ __forceinline__ double real_div(double a, double b) { return a / b; }
-__device__ __forceinline__ int32_t real_div(int32_t a, int32_t b) { return WF_INTEGER_DIV(a, b); }
-__device__ __forceinline__ int64_t real_div(int64_t a, int64_t b) { return WF_INTEGER_DIV(a, b); }
+#define WF_WHOLE_QUOTIENTS(T, toward_0, down)                                                      \
+    __device__ __forceinline__ T real_div_trunc(T a, T b) { return toward_0; }                     \
+    __device__ __forceinline__ T real_div_floor(T a, T b) { return down; }
+WF_WHOLE_QUOTIENTS(float, truncf(a / b), floor_divide_f32(a, b))
+WF_WHOLE_QUOTIENTS(double, trunc(a / b), floor_divide_f64(a, b))
+WF_WHOLE_QUOTIENTS(int32_t, WF_INTEGER_DIV(a, b), WF_INTEGER_DIV_FLOOR(a, b))
+WF_WHOLE_QUOTIENTS(int64_t, WF_INTEGER_DIV(a, b), WF_INTEGER_DIV_FLOOR(a, b))
+#undef WF_WHOLE_QUOTIENTS
 
 /* CUDA's own functions, where the CPU has the C library's. */
 #define WF_OF_ONE(name)                                                                            \
@@ -272,6 +302,15 @@ WF_OF_TWO(copysign)
 WF_OF_TWO(fmod)
 #undef WF_OF_ONE
 #undef WF_OF_TWO
+/* Integers are whole. */
+#define WF_OF_WHOLE(name)                                                                          \
+    __device__ __forceinline__ int32_t real_##name(int32_t v) { return v; }                        \
+    __device__ __forceinline__ int64_t real_##name(int64_t v) { return v; }
+WF_OF_WHOLE(ceil)
+WF_OF_WHOLE(floor)
+WF_OF_WHOLE(trunc)
+WF_OF_WHOLE(rint)
+#undef WF_OF_WHOLE
 __device__ __forceinline__ int32_t real_fmod(int32_t a, int32_t b) { return WF_INTEGER_FMOD(a, b); }
 __device__ __forceinline__ int64_t real_fmod(int64_t a, int64_t b) { return WF_INTEGER_FMOD(a, b); }
 
@@ -315,7 +354,14 @@ template <class T> __device__ __forceinline__ bool real_infinite(T v)
 #define WF_DGELU(v) real_dgelu(v)
 #define WF_DGELU_TANH(v) real_dgelu_tanh(v)
 #define WF_POW(a, b) real_pow(a, b)
-#define WF_DIV(a, b) real_div(a, b)
+#define WF_DIV_TRUNC(a, b) real_div_trunc(a, b)
+#define WF_DIV_FLOOR(a, b) real_div_floor(a, b)
+#define WF_LGAMMA(v) real_lgamma(v)
+#define WF_DIGAMMA(v) real_digamma(v)
+#define WF_TRIGAMMA(v) real_trigamma(v)
+#define WF_ERFINV(v) real_erfinv(v)
+#define WF_SINC(v) real_sinc(v)
+#define WF_DSINC(v) real_dsinc(v)
 #define WF_EXP2(v) real_exp2(v)
 #define WF_EXPM1(v) real_expm1(v)
 #define WF_LOG2(v) real_log2(v)

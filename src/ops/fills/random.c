@@ -145,12 +145,13 @@ static const uint64_t largest_exact[WEFT_DTYPE_COUNT] = {
     [WEFT_F32] = 1 << 24,   [WEFT_F64] = (uint64_t)1 << 53,
     [WEFT_BF16] = 1 << 8,   [WEFT_F16] = 1 << 11,
     [WEFT_I32] = INT32_MAX, [WEFT_I64] = INT64_MAX,
-    [WEFT_U8] = 255,        [WEFT_BOOL] = 1};
+    [WEFT_U8] = 255,        [WEFT_BOOL] = 1,
+    [WEFT_I16] = INT16_MAX, [WEFT_I8] = INT8_MAX};
 
 static bool dtype_can_represent(weft_dtype dtype, int64_t value)
 {
     uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
-    bool is_whole = dtype == WEFT_I32 || dtype == WEFT_I64; /* these hold one more below */
+    bool is_whole = !weft_dtype_is_float(dtype); /* these hold one more below */
 
     if (value < 0 && (dtype == WEFT_U8 || dtype == WEFT_BOOL)) return false;
     return size <= largest_exact[dtype] + (value < 0 && is_whole);

@@ -30,7 +30,9 @@
     CAST(from, from_type, load, i32, int32_t, to_i32)                                              \
     CAST(from, from_type, load, i64, int64_t, to_i64)                                              \
     CAST(from, from_type, load, u8, uint8_t, (uint8_t)to_i32)                                      \
-    CAST(from, from_type, load, bool, uint8_t, AS_BOOL)
+    CAST(from, from_type, load, bool, uint8_t, AS_BOOL)                                            \
+    CAST(from, from_type, load, i16, int16_t, (int16_t)to_i32)                                     \
+    CAST(from, from_type, load, i8, int8_t, (int8_t)to_i32)
 
 CAST_FROM(f32, float, SAME, wf_f64_to_i32, wf_f64_to_i64)
 CAST_FROM(f64, double, SAME, wf_f64_to_i32, wf_f64_to_i64)
@@ -39,6 +41,8 @@ CAST_FROM(f16, wf_f16, wf_f16_to_f32, wf_f64_to_i32, wf_f64_to_i64)
 CAST_FROM(i32, int32_t, SAME, (int32_t), (int64_t))
 CAST_FROM(i64, int64_t, SAME, (int32_t), (int64_t))
 CAST_FROM(u8, uint8_t, SAME, (int32_t), (int64_t))
+CAST_FROM(i16, int16_t, SAME, (int32_t), (int64_t))
+CAST_FROM(i8, int8_t, SAME, (int32_t), (int64_t))
 
 #define WHERE(bytes, type)                                                                         \
     static void where_##bytes(int64_t n, void *out, const void *const *in,                         \
@@ -82,6 +86,7 @@ FILL(8, uint64_t)
         [WEFT_BF16] = cast_##from##_bf16, [WEFT_F16] = cast_##from##_f16,                          \
         [WEFT_I32] = cast_##from##_i32, [WEFT_I64] = cast_##from##_i64,                            \
         [WEFT_U8] = cast_##from##_u8, [WEFT_BOOL] = cast_##from##_bool,                            \
+        [WEFT_I16] = cast_##from##_i16, [WEFT_I8] = cast_##from##_i8,                              \
     }
 
 const struct wf_cast_where_fill_loops WF_ISA_NAME(wf_cast_where_fill_loops) = {
@@ -92,7 +97,9 @@ const struct wf_cast_where_fill_loops WF_ISA_NAME(wf_cast_where_fill_loops) = {
              [WEFT_I32] = CASTS(i32),
              [WEFT_I64] = CASTS(i64),
              [WEFT_U8] = CASTS(u8),
-             [WEFT_BOOL] = CASTS(u8)},
+             [WEFT_BOOL] = CASTS(u8),
+             [WEFT_I16] = CASTS(i16),
+             [WEFT_I8] = CASTS(i8)},
     .where = {[1] = where_1, [2] = where_2, [4] = where_4, [8] = where_8},
     .fill = {[1] = fill_1, [2] = fill_2, [4] = fill_4, [8] = fill_8},
 };

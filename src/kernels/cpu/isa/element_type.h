@@ -16,6 +16,7 @@
 #include "kernels/cpu/isa/libm_vectors.h"
 #include "kernels/cpu/isa/vmath.h"
 #include "kernels/pointwise_functions.h"
+#include "kernels/special_functions.h"
 
 #ifndef WF_TYPE_HELPERS
 #define WF_TYPE_HELPERS
@@ -40,7 +41,12 @@ static inline wf_bf16 bf16_from_f32(float value)
 #undef WF_LOWEST
 #undef WF_HIGHEST
 #undef WF_IS_REAL
-#undef WF_DIV
+#undef WF_DIV_TRUNC
+#undef WF_DIV_FLOOR
+#undef WF_CEIL
+#undef WF_FLOOR
+#undef WF_TRUNC
+#undef WF_ROUND
 #undef WF_POW
 #undef WF_FMOD
 #undef WF_ABS
@@ -132,14 +138,24 @@ static inline wf_bf16 bf16_from_f32(float value)
 #undef WF_TYPE_U8
 
 #if WF_IS_REAL
-#define WF_DIV(a, b) ((a) / (b))
+#define WF_DIV_TRUNC(a, b) WF_TRUNC((a) / (b))
+#define WF_DIV_FLOOR(a, b) WF_F(floor_divide)(a, b)
+#define WF_CEIL(v) WF_F(ceil)(v)
+#define WF_FLOOR(v) WF_F(floor)(v)
+#define WF_TRUNC(v) WF_F(trunc)(v)
+#define WF_ROUND(v) WF_F(rint)(v)
 #define WF_POW(a, b) WF_F(pow)(a, b)
 #define WF_FMOD(a, b) WF_F(fmod)(a, b)
 #define WF_ABS(v) WF_F(fabs)(v)
 #define WF_FINITE(v) (((v) <= WF_MAX) & ((v) >= -WF_MAX))
 #define WF_INFINITE(v) (((v) > WF_MAX) | ((v) < -WF_MAX))
 #else
-#define WF_DIV(a, b) WF_INTEGER_DIV(a, b)
+#define WF_DIV_TRUNC(a, b) WF_INTEGER_DIV(a, b)
+#define WF_DIV_FLOOR(a, b) WF_INTEGER_DIV_FLOOR(a, b)
+#define WF_CEIL(v) (v)
+#define WF_FLOOR(v) (v)
+#define WF_TRUNC(v) (v)
+#define WF_ROUND(v) (v)
 #define WF_POW(a, b) ((WF_T)pow_i64(a, b))
 #define WF_FMOD(a, b) WF_INTEGER_FMOD(a, b)
 #define WF_ABS(v) ((v) < 0 ? -(v) : (v))
@@ -177,13 +193,15 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_ATANH(v) WF_F(atanh)(v)
 #define WF_ERF(v) WF_F(erf)(v)
 #define WF_ERFC(v) WF_F(erfc)(v)
-#define WF_CEIL(v) WF_F(ceil)(v)
-#define WF_FLOOR(v) WF_F(floor)(v)
-#define WF_TRUNC(v) WF_F(trunc)(v)
-#define WF_ROUND(v) WF_F(rint)(v)
 #define WF_ATAN2(a, b) WF_F(atan2)(a, b)
 #define WF_HYPOT(a, b) WF_F(hypot)(a, b)
 #define WF_COPYSIGN(a, b) WF_F(copysign)(a, b)
+#define WF_LGAMMA(v) WF_F(lgamma)(v)
+#define WF_DIGAMMA(v) WF_F(digamma)(v)
+#define WF_TRIGAMMA(v) WF_F(trigamma)(v)
+#define WF_ERFINV(v) WF_F(erfinv)(v)
+#define WF_SINC(v) WF_F(sinc)(v)
+#define WF_DSINC(v) WF_F(dsinc)(v)
 #define WF_MAX WF_F(most)
 #define WF_SHIFT_LEFT(a, b) WF_INTEGER_SHIFT_LEFT(WF_T, a, b)
 #define WF_SHIFT_RIGHT(a, b) WF_INTEGER_SHIFT_RIGHT(a, b)

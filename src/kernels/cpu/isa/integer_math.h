@@ -8,6 +8,8 @@
 
 /* By 0 to 0, and the smallest by -1 to itself: a kernel must not trap. */
 #define WF_INTEGER_DIV(a, b) ((b) == 0 ? 0 : (b) == -1 ? -(a) : (a) / (b))
+#define WF_INTEGER_DIV_FLOOR(a, b)                                                                 \
+    (WF_INTEGER_DIV(a, b) - (WF_INTEGER_FMOD(a, b) != 0 && ((a) < 0) != ((b) < 0)))
 #define WF_INTEGER_FMOD(a, b) ((b) == 0 || (b) == -1 ? 0 : (a) % (b))
 
 /* By as many bits as there are, or by a negative number: as by very many. */

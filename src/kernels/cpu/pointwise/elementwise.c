@@ -1,4 +1,4 @@
-/* elementwise.c: the walk over lines, and the gathering of strided operands. */
+/* elementwise.c: the walk over lines, the gathering of strided operands, and lines of another type. */
 #include "kernels/cpu/pointwise/elementwise.h"
 
 #include <string.h>
@@ -16,6 +16,7 @@ struct lines {
     int64_t stride[WF_MAX_OPERANDS]; /* along a line, in elements */
     bool gathered[WF_MAX_OPERANDS], one[WF_MAX_OPERANDS];
     int64_t bytes[WF_MAX_OPERANDS];
+    struct wf_computed_in wide; /* as what `line` computes; NULL: as the elements are */
 };
 
 weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype)
@@ -81,10 +82,29 @@ static void run_lines(const struct wf_kernel_call *k, void *const *out, const vo
     } while (wf_loop_walk_next(&p->nest, &walk));
 }
 
+/* Elements of another type than `line` computes: a block is converted, computed and converted back
+ * while it is in the first cache. */
+static void run_converted_block(const struct lines *p, int64_t n, void *y, const void **x,
+                                const struct wf_scalars *scalars)
+{
+    uint32_t wide[MAX_LINE_INPUTS][BLOCK], made[BLOCK];
+
+    for (int i = 1; i < p->nest.n_operands; i++) {
+        p->wide.load(p->one[i] ? 1 : n, wide[i - 1], &x[i - 1], NULL);
+        x[i - 1] = wide[i - 1];
+    }
+    if (!p->wide.store) {
+        p->line(n, y, x, scalars);
+        return;
+    }
+    p->line(n, made, x, scalars);
+    p->wide.store(n, y, (const void *const[]){made}, NULL);
+}
+
 /* One block of all lines before the next block: what a gather across rows pulls into the cache is
  * then used by the following lines. */
-static void run_lines_gathered(const struct wf_kernel_call *k, void *const *out,
-                               const void *const *in, const struct wf_scalars *scalars)
+static void run_lines_in_blocks(const struct wf_kernel_call *k, void *const *out,
+                                const void *const *in, const struct wf_scalars *scalars)
 {
     const struct lines *p = k->prep;
     uint64_t buffer[MAX_LINE_INPUTS][BLOCK];
@@ -104,7 +124,10 @@ static void run_lines_gathered(const struct wf_kernel_call *k, void *const *out,
                 wf_gather_strided(buffer[i - 1], x[i - 1], n, stride, p->bytes[i]);
                 x[i - 1] = buffer[i - 1];
             }
-            p->line(n, y, x, scalars);
+            if (p->wide.load)
+                run_converted_block(p, n, y, x, scalars);
+            else
+                p->line(n, y, x, scalars);
             y += p->n * p->bytes[0];
         } while (wf_loop_walk_next(&p->nest, &walk));
     }
@@ -122,11 +145,17 @@ static enum wf_elementwise_form choose_broadcast_form(struct lines *p, bool bina
 weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
                                    bool binary)
 {
+    return wf_elementwise_prepare_in(k, forms, binary, (struct wf_computed_in){0});
+}
+
+weft_status wf_elementwise_prepare_in(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
+                                      bool binary, struct wf_computed_in wide)
+{
     const struct wf_tensor_desc *y = k->out[0];
     struct wf_operand_strides operands[WF_MAX_OPERANDS];
     struct lines *p = k->prep = WF_NEW(struct lines);
     struct wf_loop_dim line;
-    bool gather = false;
+    bool blocks = wide.load != NULL;
 
     operands[0] = wf_strides_row_major(wf_dtypes[y->dtype].size, y->shape, y->ndim);
     for (int i = 0; i < k->n_in; i++)
@@ -138,13 +167,14 @@ weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop
         p->bytes[i] = operands[i].bytes;
         p->stride[i] = line.step[i] / operands[i].bytes;
     }
+    p->wide = wide;
     p->line = forms[choose_broadcast_form(p, binary)];
     for (int i = 1; i <= k->n_in; i++) {
         p->gathered[i] = p->stride[i] != 1 && p->n != 1 && !p->one[i];
-        gather |= p->gathered[i];
+        blocks |= p->gathered[i];
     }
     k->run = y->numel == 0    ? wf_kernel_run_noop
-             : gather         ? run_lines_gathered
+             : blocks         ? run_lines_in_blocks
              : p->nest.n_dims ? run_lines
                               : run_one_line;
     return WEFT_OK;

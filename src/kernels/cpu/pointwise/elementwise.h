@@ -3,7 +3,8 @@
  *
  * A line function computes n elements from operands that lie without gaps. A strided operand is
  * gathered into a small buffer first; an operand that repeats along the line may instead be read
- * as one element by another variant of the line function.
+ * as one element by another variant of the line function. Types without loops of their own are
+ * computed by those of f32 or i32, a block at a time.
  */
 #pragma once
 
@@ -20,6 +21,14 @@ enum wf_elementwise_form { WF_LINE_FULL, WF_LINE_B_ONE, WF_LINE_A_ONE, WF_LINE_F
  *  `binary` is false, one. */
 weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
                                    bool binary);
+
+/** Lines for another type than the operands', of four bytes: `load` makes such elements, `store`
+ *  takes them back, NULL where the result of the lines is the output's as it is (bool). */
+struct wf_computed_in {
+    wf_elementwise_loop *load, *store;
+};
+weft_status wf_elementwise_prepare_in(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
+                                      bool binary, struct wf_computed_in wide);
 
 /** "op: no CPU kernel for f32" */
 weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "kernels/operand_checks.h"
 
+/* NULL: none of its own. */
 static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)
 {
     switch (dtype) {
@@ -25,23 +26,43 @@ static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)
         return WF_ISA_PICK(wf_pointwise_i32);
     case WEFT_I64:
         return WF_ISA_PICK(wf_pointwise_i64);
-    default:
+    case WEFT_U8:
+    case WEFT_BOOL:
         return WF_ISA_PICK(wf_pointwise_u8);
+    default:
+        return NULL;
     }
 }
 
-/* `at` is where the kernel's line functions lie in a table. truth: it gives bool. */
+/* `at` is where the kernel's line functions lie in a table. */
+static wf_elementwise_loop *const *forms_for_dtype(uint8_t dtype, size_t at)
+{
+    static wf_elementwise_loop *const none[WF_LINE_FORMS];
+    const char *loops = (const char *)loops_for_dtype(dtype);
+
+    return loops ? (wf_elementwise_loop *const *)(loops + at) : none;
+}
+
+/* truth: the kernel gives bool. */
 static weft_status prepare_pointwise(struct wf_kernel_call *k, size_t at, bool binary, bool truth)
 {
     uint8_t dtype = k->in[0]->dtype, result = truth ? (uint8_t)WEFT_BOOL : dtype;
-    wf_elementwise_loop *const *forms =
-        (wf_elementwise_loop *const *)((const char *)loops_for_dtype(dtype) + at);
+    uint8_t wide = wf_dtype_is_16_bit_float(dtype) ? (uint8_t)WEFT_F32 : (uint8_t)WEFT_I32;
+    const struct wf_cast_where_fill_loops *casts = WF_ISA_PICK(wf_cast_where_fill_loops);
+    wf_elementwise_loop *const *forms = forms_for_dtype(dtype, at);
+    struct wf_computed_in in = {NULL, NULL};
 
     WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
             wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
-    if (!forms[0] || (dtype == WEFT_BOOL && !truth)) return wf_fail_no_kernel(k, dtype);
-    return wf_elementwise_prepare(k, forms, binary && forms[WF_LINE_B_ONE]);
+    if (dtype == WEFT_BOOL && !truth) return wf_fail_no_kernel(k, dtype);
+    if (!forms[0] && wf_dtypes[dtype].size < wf_dtypes[wide].size) {
+        in.load = casts->cast[dtype][wide];
+        in.store = truth ? NULL : casts->cast[wide][dtype];
+        forms = forms_for_dtype(wide, at);
+    }
+    if (!forms[0]) return wf_fail_no_kernel(k, dtype);
+    return wf_elementwise_prepare_in(k, forms, binary && forms[WF_LINE_B_ONE], in);
 }
 
 #define PREPARE(name, binary, truth)                                                               \
@@ -52,6 +73,7 @@ static weft_status prepare_pointwise(struct wf_kernel_call *k, size_t at, bool b
 #define WF_UNARY(name, ...) PREPARE(name, false, false) PREPARE(name##_grad, false, false)
 #define WF_UNARY_BY_OPS(name, ...) PREPARE(name, false, false)
 #define WF_BINARY(name, ...) PREPARE(name, true, false)
+#define WF_TERNARY(name, ...) PREPARE(name, false, false)
 #define WF_WHOLE_BINARY(name, ...) PREPARE(name, true, false)
 #define WF_COMPARE(name, ...) PREPARE(name, true, true)
 #define WF_TEST(name, ...) PREPARE(name, false, true)

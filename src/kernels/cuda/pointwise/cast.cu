@@ -16,11 +16,13 @@ template <class Y, class X> struct cast_of : makes<Y, X> {
         wf_elementwise_run<cast_of<float, X>>, wf_elementwise_run<cast_of<double, X>>,             \
             wf_elementwise_run<cast_of<bf16, X>>, wf_elementwise_run<cast_of<f16, X>>,             \
             wf_elementwise_run<cast_of<int32_t, X>>, wf_elementwise_run<cast_of<int64_t, X>>,      \
-            wf_elementwise_run<cast_of<uint8_t, X>>, wf_elementwise_run<cast_of<boolean, X>>       \
+            wf_elementwise_run<cast_of<uint8_t, X>>, wf_elementwise_run<cast_of<boolean, X>>,      \
+            wf_elementwise_run<cast_of<int16_t, X>>, wf_elementwise_run<cast_of<int8_t, X>>        \
     }
 static wf_kernel_run *const casts[WEFT_DTYPE_COUNT][WEFT_DTYPE_COUNT] = {
     CASTS_FROM(float),   CASTS_FROM(double),  CASTS_FROM(bf16),    CASTS_FROM(f16),
-    CASTS_FROM(int32_t), CASTS_FROM(int64_t), CASTS_FROM(uint8_t), CASTS_FROM(uint8_t)};
+    CASTS_FROM(int32_t), CASTS_FROM(int64_t), CASTS_FROM(uint8_t), CASTS_FROM(uint8_t),
+    CASTS_FROM(int16_t), CASTS_FROM(int8_t)};
 
 weft_status wf_cuda_cast(struct wf_kernel_call *k)
 {

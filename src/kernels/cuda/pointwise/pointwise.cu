@@ -33,6 +33,7 @@ static weft_status prepare_pointwise(struct wf_kernel_call *k,
 #define WF_UNARY(name, ...) PREPARE(name, false) PREPARE(name##_grad, false)
 #define WF_UNARY_BY_OPS(name, ...) PREPARE(name, false)
 #define WF_BINARY(name, ...) PREPARE(name, false)
+#define WF_TERNARY(name, ...) PREPARE(name, false)
 #define WF_WHOLE_BINARY(name, ...) PREPARE(name, false)
 #define WF_COMPARE(name, ...) PREPARE(name, true)
 #define WF_TEST(name, ...) PREPARE(name, true)

@@ -11,6 +11,7 @@ struct wf_cuda_pointwise {
 #define WF_UNARY(name, ...) wf_kernel_run *name, *name##_grad;
 #define WF_UNARY_BY_OPS(name, ...) wf_kernel_run *name;
 #define WF_BINARY(name, ...) wf_kernel_run *name;
+#define WF_TERNARY(name, ...) wf_kernel_run *name;
 #define WF_WHOLE_BINARY(name, ...) wf_kernel_run *name;
 #define WF_COMPARE(name, ...) wf_kernel_run *name;
 #define WF_TEST(name, ...) wf_kernel_run *name;
@@ -72,11 +73,26 @@ template <class E> struct scalars_as {
             return from_real<result>(value);                                                       \
         }                                                                                          \
     };
-#define WF_UNARY(name, scalars, numbers, saved, sample, value, gradient)                           \
+#define WF_OF_THREE(name, value)                                                                   \
+    template <class E> struct name##_of : makes<E, E, E, E>, scalars_as<E> {                       \
+        typedef real<E> T;                                                                         \
+                                                                                                   \
+        explicit name##_of(const struct wf_scalars *scalars) : scalars_as<E>(scalars) {}           \
+        __device__ __forceinline__ E operator()(E first, E second, E third) const                  \
+        {                                                                                          \
+            const T a = to_real(first), b = to_real(second), c = to_real(third), s = this->first;  \
+                                                                                                   \
+            (void)s;                                                                               \
+            return from_real<E>(value);                                                            \
+        }                                                                                          \
+    };
+#define WF_UNARY(name, scalars, numbers, rises, saved, sample, value, gradient)                           \
     WF_OF_ONE(name, E, value) WF_GRADIENT_OF_ONE(name, gradient)
 #define WF_UNARY_BY_OPS(name, scalars, numbers, linear, saved, sample, value)                      \
     WF_OF_ONE(name, E, value)
 #define WF_BINARY(name, numbers, linear, saved, sample_a, sample_b, value) WF_OF_TWO(name, E, value)
+#define WF_TERNARY(name, scalars, numbers, linear, saved, sample_a, sample_b, sample_c, value)       \
+    WF_OF_THREE(name, value)
 #define WF_WHOLE_BINARY(name, sample_a, sample_b, value) WF_OF_TWO(name, E, value)
 #define WF_COMPARE(name, value) WF_OF_TWO(name, boolean, value)
 #define WF_TEST(name, value) WF_OF_ONE(name, boolean, value)
@@ -84,3 +100,4 @@ template <class E> struct scalars_as {
 #undef WF_OF_ONE
 #undef WF_GRADIENT_OF_ONE
 #undef WF_OF_TWO
+#undef WF_OF_THREE

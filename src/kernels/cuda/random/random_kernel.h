@@ -42,5 +42,7 @@ template <template <class> class F> static wf_kernel_run *wf_cuda_random_of(uint
            : dtype == WEFT_I64  ? wf_cuda_random_run<F<int64_t>>
            : dtype == WEFT_U8   ? wf_cuda_random_run<F<uint8_t>>
            : dtype == WEFT_BOOL ? wf_cuda_random_run<F<boolean>>
+           : dtype == WEFT_I16  ? wf_cuda_random_run<F<int16_t>>
+           : dtype == WEFT_I8   ? wf_cuda_random_run<F<int8_t>>
                                 : wf_cuda_random_of_float<F>(dtype);
 }
