@@ -462,6 +462,10 @@ int wt_explore(const struct wt_op_case *sample, FILE *out)
 
     /* It ends the job at negative weights, which terms of a sum may be. */
     if (sample->op == WF_OP_multinomial) return 0;
+    /* Their attributes hold sizes of the whole, which do not fit shards of other dims. */
+    if (row->attrs == WF_ATTRS_conv || row->attrs == WF_ATTRS_windows ||
+        row->attrs == WF_ATTRS_resample)
+        return 0;
     if (row->n_in == 0 || n > 2 || row->n_out > 1 || !wf_op_has_kernel(row)) return 0;
     for (int i = 0; i < n; i++)
         if (operand[i].numel == 0 || operand[i].below)

@@ -198,8 +198,14 @@ static const struct {
     {"products", 0
 #include "ops/products/products.def"
     },
+    {"convolution", 0
+#include "ops/convolution/convolution.def"
+    },
     {"reductions", 0
 #include "ops/reductions/reductions.def"
+    },
+    {"scans", 0
+#include "ops/scans/scans.def"
     },
     {"normalization", 0
 #include "ops/normalization/normalization.def"
