@@ -8,7 +8,9 @@
  * channels as the weight's dim 0 is, and a partial sum where the channels that go in are sharded;
  * of groups a rank may have some, where they divide. A place (a last dim) that is sharded stays so
  * where each window is a run of its own (stride = kernel size, no padding, even shards of whole
- * windows); otherwise it is gathered.
+ * windows), and in one and two dims where windows reach no further than a part of the neighbours'
+ * places (even shards, as many results as places, or as strides): then only these are sent.
+ * Otherwise, and for pooling, it is gathered.
  * ranks: every rank of the inputs' mesh
  * fails: also WEFT_ERR_SHAPE where a window is larger than what it is moved over
  * CUDA:  computed on the host

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "ops/call_dims.h"
+#include "ops/convolution/halo.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
 #include "tensor/scope.h"
@@ -279,20 +280,46 @@ static weft_tensor *with_groups(const char *name, weft_tensor *x, weft_tensor *w
     return join_dims(dispatch(x, w, bias, a), 1);
 }
 
+static weft_tensor *with_or_without_groups(const char *name, weft_tensor *x, weft_tensor *w,
+                                           weft_tensor *bias, const struct wf_conv_attrs *a,
+                                           int64_t groups)
+{
+    return a->grouped ? with_groups(name, x, w, bias, a, groups) : dispatch(x, w, bias, a);
+}
+
+/* Along a sharded place of which windows read what other ranks have. */
+static weft_tensor *with_halo(const char *name, weft_tensor *x, weft_tensor *w, weft_tensor *bias,
+                              const struct wf_conv_attrs *a, int64_t groups,
+                              const struct wf_halo *h)
+{
+    struct wf_conv_attrs wide = wf_halo_attrs(a, h);
+
+    x = wf_halo_widen(name, x, h);
+    w = split_dim(w, 2 + h->place, 1);
+    if (!x || !w) return NULL;
+    return join_dims(with_or_without_groups(name, x, w, bias, &wide, groups), 2 + h->place);
+}
+
+static weft_status check_dims(const char *name, const weft_tensor *x, const weft_tensor *w,
+                              int dims, bool single)
+{
+    if ((!single && weft_ndim(x) != dims + 2) || weft_ndim(w) != dims + 2)
+        return shape_error(name, "x is [N,C,..] or [C,..], the weight [O,C/groups,..]", x, w);
+    for (int d = 0; d < weft_ndim(x); d++)
+        if (weft_size(x, d) > INT32_MAX) return shape_error(name, "a dim is too large", x, w);
+    return WEFT_OK;
+}
+
 static weft_tensor *convolve(const char *name, int dims, weft_tensor *x, weft_tensor *w,
                              weft_tensor *bias, const weft_conv_options *o)
 {
     struct wf_conv_attrs a = {0};
     bool single = weft_ndim(x) == dims + 1;
+    struct wf_halo halo;
     weft_tensor *y;
 
     WF_TRY_PTR(read_options(&a, name, dims, o));
-    if ((!single && weft_ndim(x) != dims + 2) || weft_ndim(w) != dims + 2)
-        return (void)shape_error(name, "x is [N,C,..] or [C,..], the weight [O,C/groups,..]", x, w),
-               NULL;
-    for (int d = 0; d < weft_ndim(x); d++)
-        if (weft_size(x, d) > INT32_MAX)
-            return (void)shape_error(name, "a dim is too large", x, w), NULL;
+    WF_TRY_PTR(check_dims(name, x, w, dims, single));
     if (single) {
         int64_t shape[WEFT_MAX_DIMS] = {1};
 
@@ -300,7 +327,10 @@ static weft_tensor *convolve(const char *name, int dims, weft_tensor *x, weft_te
         x = wf_reshape_to(x, shape, dims + 2, NULL);
         if (!x) return NULL;
     }
-    y = a.grouped ? with_groups(name, x, w, bias, &a, o->groups) : dispatch(x, w, bias, &a);
+    if (wf_halo_find(&halo, x->layout, &a, w->layout->desc.global + 2))
+        y = with_halo(name, x, w, bias, &a, o->groups, &halo);
+    else
+        y = with_or_without_groups(name, x, w, bias, &a, o->groups);
     if (!single || !y) return y;
     return wf_reshape_to(y, y->layout->desc.global + 1, dims + 1, NULL);
 }
