@@ -40,6 +40,26 @@ WEFT_API weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *w, weft_tensor *b
 WEFT_API weft_tensor *weft_conv3d(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
                                   weft_conv_options options);
 
+/** Options of transposed convolutions, as of the convolution that they transpose. */
+typedef struct weft_conv_transpose_options {
+    int64_t stride[3];         /* 0: 1 */
+    int64_t padding[3];        /* places that are left out at both ends */
+    int64_t output_padding[3]; /* places more at the end, less than the stride */
+    int64_t dilation[3];       /* 0: 1 */
+    int64_t groups;            /* 0: 1 */
+} weft_conv_transpose_options;
+
+/**
+ * x [N,C,..], w [C,O/groups,..], bias [O] or NULL -> [N,O,..]: the gradient that a convolution with
+ * this weight gives to its input, and torch's conv_transpose.
+ *
+ * grad:  to x, w and bias
+ */
+WEFT_API weft_tensor *weft_conv_transpose1d(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
+                                            weft_conv_transpose_options options);
+WEFT_API weft_tensor *weft_conv_transpose2d(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
+                                            weft_conv_transpose_options options);
+
 /** Options of pooling. */
 typedef struct weft_pool_options {
     int64_t kernel[3];    /* of the window */
