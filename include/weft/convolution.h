@@ -8,7 +8,9 @@
  * channels as the weight's dim 0 is, and a partial sum where the channels that go in are sharded;
  * of groups a rank may have some, where they divide. A place (a last dim) that is sharded stays so
  * where each window is a run of its own (stride = kernel size, no padding, even shards of whole
- * windows); otherwise it is gathered.
+ * windows), and in one and two dims where windows reach no further than a part of the neighbours'
+ * places (even shards, as many results as places, or as strides): then only these are sent.
+ * Otherwise, and for pooling, it is gathered.
  * ranks: every rank of the inputs' mesh
  * fails: also WEFT_ERR_SHAPE where a window is larger than what it is moved over
  * CUDA:  computed on the host
@@ -37,6 +39,26 @@ WEFT_API weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *w, weft_tensor *b
                                   weft_conv_options options);
 WEFT_API weft_tensor *weft_conv3d(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
                                   weft_conv_options options);
+
+/** Options of transposed convolutions, as of the convolution that they transpose. */
+typedef struct weft_conv_transpose_options {
+    int64_t stride[3];         /* 0: 1 */
+    int64_t padding[3];        /* places that are left out at both ends */
+    int64_t output_padding[3]; /* places more at the end, less than the stride */
+    int64_t dilation[3];       /* 0: 1 */
+    int64_t groups;            /* 0: 1 */
+} weft_conv_transpose_options;
+
+/**
+ * x [N,C,..], w [C,O/groups,..], bias [O] or NULL -> [N,O,..]: the gradient that a convolution with
+ * this weight gives to its input, and torch's conv_transpose.
+ *
+ * grad:  to x, w and bias
+ */
+WEFT_API weft_tensor *weft_conv_transpose1d(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
+                                            weft_conv_transpose_options options);
+WEFT_API weft_tensor *weft_conv_transpose2d(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
+                                            weft_conv_transpose_options options);
 
 /** Options of pooling. */
 typedef struct weft_pool_options {

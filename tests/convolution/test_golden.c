@@ -134,6 +134,56 @@ WT_TEST_TIMES_IN_WORLD(convolutions__in_every_layout, w, k, CONVOLUTIONS)
         }
 }
 
+/* ---- transposed ---- */
+
+/* All pairs of placements of x and w, the bias whole; plain first. */
+static void check_transposed(struct wt_world *w, const struct wt_golden *golden, int dims,
+                             weft_dtype dtype, const weft_placement *p)
+{
+    static const int64_t x[2][4] = {{2, 4, 7}, {2, 6, 4, 5}},
+                         weight[2][4] = {{4, 3, 4}, {6, 2, 3, 2}};
+    static const int64_t channels[] = {3, 6};
+    static const weft_conv_transpose_options options[] = {
+        {.stride = {2}, .padding = {1}, .output_padding = {1}},
+        {.stride = {2, 1}, .dilation = {1, 2}, .groups = 3}};
+    const char *name = dims == 1 ? "transposed1" : "transposed2";
+    double bound = bound_of(dtype);
+    weft_tensor *y, *up,
+        *in[] = {by_formula(dtype, 0, x[dims - 1], dims + 2),
+                 by_formula(dtype, 1, weight[dims - 1], dims + 2),
+                 by_formula(dtype, 2, &channels[dims - 1], 1)};
+
+    for (int i = 0; i < 3; i++) {
+        if (p) in[i] = weft_distribute_tensor(in[i], w->mesh, &p[i], -1);
+        weft_set_requires_grad(in[i], true);
+    }
+    y = (dims == 1 ? weft_conv_transpose1d : weft_conv_transpose2d)(in[0], in[1], in[2],
+                                                                    options[dims - 1]);
+    WT_ALL(matches(golden, name, "y", y, bound));
+    up = upstream(dtype, y);
+    if (p) up = wt_spread(w, up, "R");
+    WT_EQ(weft_backward_from(y, up), WEFT_OK);
+    WT_ALL(matches(golden, name, "x", weft_grad(in[0]), bound));
+    WT_ALL(matches(golden, name, "w", weft_grad(in[1]), 4 * bound));
+    WT_ALL(matches(golden, name, "b", weft_grad(in[2]), 4 * bound));
+}
+
+WT_TEST_TIMES_IN_WORLD(transposed_convolutions__are_those_of_torch, w, k, 2)
+{
+    const struct wt_golden *golden = wt_golden_open("convolution");
+    int n = k + 3;
+
+    for (int dtype = 0; dtype < 4; dtype++)
+        check_transposed(w, golden, k + 1, (weft_dtype)dtype, NULL);
+    for (int a = -1; a < n; a++)
+        for (int b = -1; b < n; b++) {
+            weft_placement p[3] = {a < 0 ? weft_replicate() : weft_shard(a),
+                                   b < 0 ? weft_replicate() : weft_shard(b), weft_replicate()};
+
+            check_transposed(w, golden, k + 1, WEFT_F64, p);
+        }
+}
+
 /* ---- windows ---- */
 
 struct windows {

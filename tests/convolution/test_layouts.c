@@ -171,6 +171,51 @@ WT_TEST_TIMES_IN_WORLD(conv__reads_beyond_its_shard, w, k, 4)
     WT_ALL(wt_near_tensors(weft_grad(in[1]), weft_grad(weight), WT_WITHIN(2e-3)));
 }
 
+/* Only the places at the borders are sent, forward once and backward three times: less than half of
+ * what bringing the dim together would. */
+WT_TEST_TIMES_IN_WORLD(conv__sends_the_borders_alone, w, k, 4)
+{
+    int64_t ranks = wt_ranks(), wide = 16 * ranks;
+    weft_conv_options options[] = {{.padding = {2, 1}},
+                                   {.padding = {3}, .causal = true, .groups = 4},
+                                   {.padding = {1, 3}, .stride = {1, 2}},
+                                   {.padding = {2, 2}, .dilation = {1, 2}, .groups = 2}};
+    weft_conv_options o = options[k];
+    bool one_dim = k == 1;
+    weft_tensor *x = one_dim ? TENSOR(0, 2, 4, wide) : TENSOR(0, 2, 4, 5, wide), *want, *y, *up;
+    weft_tensor *weight =
+        one_dim ? TENSOR(1, 4, 1, 4) : TENSOR(1, 6, 4 / (k == 3 ? 2 : 1), 3, k == 2 ? 7 : 3);
+    weft_tensor *bias = TENSOR(2, one_dim ? 4 : 6), *one[] = {leaf(x), leaf(weight), leaf(bias)};
+    const char *layout = one_dim ? "S(2)" : "S(3)";
+    weft_tensor *many[] = {leaf(wt_spread(w, weft_detach(x), layout)),
+                           leaf(wt_spread(w, weft_detach(weight), "R")),
+                           leaf(wt_spread(w, weft_detach(bias), "R"))};
+    int64_t whole = weft_numel(x) / ranks * 4, sent;
+
+    want = one_dim ? weft_conv1d(x, weight, bias, o) : weft_conv2d(x, weight, bias, o);
+    weft_ledger_reset(w->ledger);
+    y = one_dim ? weft_conv1d(many[0], many[1], many[2], o)
+                : weft_conv2d(many[0], many[1], many[2], o);
+    sent = weft_ledger_total(w->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL).sent;
+    WT_ALL(wt_is_placed(y, ranks > 1 ? layout : "R"));
+    WT_ALL(2 * sent <= whole * (ranks - 1));
+    WT_MOVED(w, WEFT_COLL_ALL_GATHER, 1);
+    LIKE(y, want);
+    up = weft_square(weft_detach(want));
+    WT_EQ(weft_backward_from(want, up), WEFT_OK);
+    up = weft_square(weft_detach(y));
+    weft_ledger_reset(w->ledger);
+    WT_EQ(weft_backward_from(y, up), WEFT_OK);
+    sent = weft_ledger_total(w->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL).sent;
+    WT_ALL(2 * sent <= whole * (ranks - 1));
+    WT_ALL(wt_moved(w, WEFT_COLL_COUNT) <= 3);
+    WT_ALL(wt_is_placed(many[1]->grad, ranks > 1 ? "P" : "R"));
+    for (int i = 0; i < 3; i++) {
+        wt_note("gradient %d", i);
+        WT_ALL(wt_near_tensors(weft_grad(many[i]), weft_grad(one[i]), WT_WITHIN(1e-3)));
+    }
+}
+
 /* ---- what there is not ---- */
 
 /* TEN-38: without a gradient of the input those of weight and bias alone; shapes in one and three

@@ -25,6 +25,11 @@ CONVOLUTIONS = [  # name, x, w, bias, options of torch, zeros before alone
     ("plain3", (2, 3, 4, 5, 6), (4, 3, 2, 3, 3), True, dict(padding=(0, 1, 1)), 0),
 ]
 
+TRANSPOSED = [  # name, x, w, bias, options of torch
+    ("transposed1", (2, 4, 7), (4, 3, 4), True, dict(stride=2, padding=1, output_padding=1)),
+    ("transposed2", (2, 6, 4, 5), (6, 2, 3, 2), True, dict(stride=(2, 1), dilation=(1, 2), groups=3)),
+]
+
 WINDOWS = [  # name, x, function
     ("max1", (2, 3, 11), lambda x: F.max_pool1d(x, 3, 2, 1)),
     ("max2", (2, 3, 7, 9), lambda x: F.max_pool2d(x, (3, 2), (2, 2), (1, 0), (1, 2), ceil_mode=True)),
@@ -69,6 +74,11 @@ def main():
         function = (F.conv1d, F.conv2d, F.conv3d)[len(x) - 3]
         given = F.pad(leaves["x"], (before, 0)) if before else leaves["x"]
         report_gradients(report, name, function(given, leaves["w"], leaves.get("b"), **options), leaves)
+    for name, x, w, bias, options in TRANSPOSED:
+        leaves = {"x": formula(0, x, 1.0, 0.0).requires_grad_(), "w": formula(1, w, 1.0, 0.0).requires_grad_()}
+        leaves["b"] = formula(2, (w[1] * options.get("groups", 1),), 1.0, 0.0).requires_grad_()
+        function = (F.conv_transpose1d, F.conv_transpose2d)[len(x) - 3]
+        report_gradients(report, name, function(leaves["x"], leaves["w"], leaves["b"], **options), leaves)
     for name, x, function in WINDOWS:
         x = formula(0, x, 1.0, 0.0).requires_grad_()
         report_gradients(report, name, function(x), {"x": x})

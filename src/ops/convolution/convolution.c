@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 #include "ops/call_dims.h"
+#include "ops/convolution/halo.h"
+#include "ops/convolution/operands.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
 #include "tensor/scope.h"
@@ -19,17 +21,25 @@
 /* Dims before the places: batch and channels. */
 static int leading(const struct wf_conv_attrs *a) { return 2 + a->grouped; }
 
+static weft_status check_dtypes(const struct wf_infer *call)
+{
+    uint8_t dtype = call->in[0]->desc.dtype;
+
+    for (int i = 0; i < call->n_in; i++)
+        WF_NEED(!call->in[i] || (weft_dtype_is_float((weft_dtype)call->in[i]->desc.dtype) &&
+                                 call->in[i]->desc.dtype == dtype),
+                WEFT_ERR_DTYPE, "%s: needs floating-point tensors of one dtype: %s", call->name,
+                wf_infer_inputs_text(call));
+    return WEFT_OK;
+}
+
 static weft_status check_operands(const struct wf_infer *call)
 {
     const struct wf_conv_attrs *a = &call->attrs->conv;
     const struct wf_tensor_desc *x = &call->in[0]->desc, *w = &call->in[1]->desc;
     int channels = 1 + a->grouped;
 
-    for (int i = 0; i < call->n_in; i++)
-        WF_NEED(!call->in[i] || (weft_dtype_is_float((weft_dtype)call->in[i]->desc.dtype) &&
-                                 call->in[i]->desc.dtype == x->dtype),
-                WEFT_ERR_DTYPE, "%s: needs floating-point tensors of one dtype: %s", call->name,
-                wf_infer_inputs_text(call));
+    WF_TRY(check_dtypes(call));
     WF_NEED(x->ndim == leading(a) + a->dims && w->ndim == x->ndim &&
                 x->global[channels] == w->global[channels] &&
                 (!a->grouped || x->global[1] == w->global[0]),
@@ -73,6 +83,7 @@ weft_status wf_shape_conv_dx(struct wf_infer *call)
     const struct wf_conv_attrs *a = &call->attrs->conv;
     int first = leading(a);
 
+    WF_TRY(check_dtypes(call));
     wf_infer_output_like(call, 0, call->in[0]);
     call->out[0].shape[first - 1] = call->in[1]->desc.global[first - 1];
     for (int d = 0; d < a->dims; d++) call->out[0].shape[first + d] = a->size[d];
@@ -170,6 +181,7 @@ void wf_rule_conv_dw(const struct wf_infer *call, struct wf_dim_labels *labels)
 
 /* ---- gradients ---- */
 
+/* A gradient whose last dims are those of an input. */
 static weft_tensor *call_gradient(enum wf_op op, const struct wf_op_plan *plan, weft_tensor *g,
                                   weft_tensor *other, int input)
 {
@@ -198,10 +210,24 @@ void wf_vjp_conv(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
         in[2] = wf_sum_masked_dims(g, others, false, 1, plan->in[2]);
 }
 
+/* As an op of its own it is a transposed convolution, whose transpose is the convolution. */
+void wf_vjp_conv_dx(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
+    struct wf_op_args args = {
+        .attr_words = plan->attr_words, .attrs = &plan->attrs.conv, .want = plan->in[0]};
+
+    if (wf_tape_node_needs_grad(n, 0))
+        in[0] = wf_dispatch_op_one_output(WF_OP_conv, (weft_tensor *[]){g, wf_saved_input(n, 1)}, 2,
+                                          &args);
+    if (wf_tape_node_needs_grad(n, 1))
+        in[1] = call_gradient(WF_OP_conv_dw, plan, wf_saved_input(n, 0), g, 1);
+}
+
 /* ---- the functions ---- */
 
-static weft_status shape_error(const char *name, const char *what, const weft_tensor *x,
-                               const weft_tensor *w)
+weft_status wf_conv_shape_error(const char *name, const char *what, const weft_tensor *x,
+                                const weft_tensor *w)
 {
     char text[2][200];
 
@@ -210,8 +236,8 @@ static weft_status shape_error(const char *name, const char *what, const weft_te
     return WF_FAIL(WEFT_ERR_SHAPE, "%s: %s: %s, %s", name, what, text[0], text[1]);
 }
 
-static weft_status read_options(struct wf_conv_attrs *a, const char *name, int dims,
-                                const weft_conv_options *o)
+weft_status wf_conv_read_options(struct wf_conv_attrs *a, const char *name, int dims,
+                                 const weft_conv_options *o)
 {
     a->dims = (uint8_t)dims;
     a->grouped = o->groups > 1;
@@ -230,8 +256,7 @@ static weft_status read_options(struct wf_conv_attrs *a, const char *name, int d
     return WEFT_OK;
 }
 
-/* Dim d as two, the first of this size; the other way round they are joined. */
-static weft_tensor *split_dim(weft_tensor *t, int d, int64_t first)
+weft_tensor *wf_split_dim(weft_tensor *t, int d, int64_t first)
 {
     const int64_t *size = t->layout->desc.global;
     int64_t shape[WEFT_MAX_DIMS];
@@ -244,7 +269,7 @@ static weft_tensor *split_dim(weft_tensor *t, int d, int64_t first)
     return wf_reshape_to(t, shape, n + 1, NULL);
 }
 
-static weft_tensor *join_dims(weft_tensor *t, int d)
+weft_tensor *wf_join_dims(weft_tensor *t, int d)
 {
     int64_t shape[WEFT_MAX_DIMS];
     int n;
@@ -271,12 +296,45 @@ static weft_tensor *with_groups(const char *name, weft_tensor *x, weft_tensor *w
 {
     if (weft_size(x, 1) != groups * weft_size(w, 1) || weft_size(w, 0) % groups != 0 ||
         (bias && (weft_ndim(bias) != 1 || weft_size(bias, 0) != weft_size(w, 0))))
-        return (void)shape_error(name, "channels do not divide into the groups", x, w), NULL;
-    x = split_dim(x, 1, groups);
-    w = split_dim(w, 0, groups);
-    if (bias) bias = split_dim(bias, 0, groups);
+        return (void)wf_conv_shape_error(name, "channels do not divide into the groups", x, w),
+               NULL;
+    x = wf_split_dim(x, 1, groups);
+    w = wf_split_dim(w, 0, groups);
+    if (bias) bias = wf_split_dim(bias, 0, groups);
     if (!x || !w) return NULL;
-    return join_dims(dispatch(x, w, bias, a), 1);
+    return wf_join_dims(dispatch(x, w, bias, a), 1);
+}
+
+static weft_tensor *with_or_without_groups(const char *name, weft_tensor *x, weft_tensor *w,
+                                           weft_tensor *bias, const struct wf_conv_attrs *a,
+                                           int64_t groups)
+{
+    return a->grouped ? with_groups(name, x, w, bias, a, groups) : dispatch(x, w, bias, a);
+}
+
+/* Along a sharded place of which windows read what other ranks have. */
+static weft_tensor *with_halo(const char *name, weft_tensor *x, weft_tensor *w, weft_tensor *bias,
+                              const struct wf_conv_attrs *a, int64_t groups,
+                              const struct wf_halo *h)
+{
+    struct wf_conv_attrs wide = wf_halo_attrs(a, h);
+
+    x = wf_halo_widen(name, x, h);
+    w = wf_split_dim(w, 2 + h->place, 1);
+    if (!x || !w) return NULL;
+    return wf_join_dims(with_or_without_groups(name, x, w, bias, &wide, groups), 2 + h->place);
+}
+
+weft_status wf_conv_check_dims(const char *name, const weft_tensor *x, const weft_tensor *w,
+                               int dims, bool single)
+{
+    if ((!single && weft_ndim(x) != dims + 2) || weft_ndim(w) != dims + 2)
+        return wf_conv_shape_error(name, "x is [N,C,..] or [C,..], the weight [O,C/groups,..]", x,
+                                   w);
+    for (int d = 0; d < weft_ndim(x); d++)
+        if (weft_size(x, d) > INT32_MAX)
+            return wf_conv_shape_error(name, "a dim is too large", x, w);
+    return WEFT_OK;
 }
 
 static weft_tensor *convolve(const char *name, int dims, weft_tensor *x, weft_tensor *w,
@@ -284,15 +342,11 @@ static weft_tensor *convolve(const char *name, int dims, weft_tensor *x, weft_te
 {
     struct wf_conv_attrs a = {0};
     bool single = weft_ndim(x) == dims + 1;
+    struct wf_halo halo;
     weft_tensor *y;
 
-    WF_TRY_PTR(read_options(&a, name, dims, o));
-    if ((!single && weft_ndim(x) != dims + 2) || weft_ndim(w) != dims + 2)
-        return (void)shape_error(name, "x is [N,C,..] or [C,..], the weight [O,C/groups,..]", x, w),
-               NULL;
-    for (int d = 0; d < weft_ndim(x); d++)
-        if (weft_size(x, d) > INT32_MAX)
-            return (void)shape_error(name, "a dim is too large", x, w), NULL;
+    WF_TRY_PTR(wf_conv_read_options(&a, name, dims, o));
+    WF_TRY_PTR(wf_conv_check_dims(name, x, w, dims, single));
     if (single) {
         int64_t shape[WEFT_MAX_DIMS] = {1};
 
@@ -300,7 +354,10 @@ static weft_tensor *convolve(const char *name, int dims, weft_tensor *x, weft_te
         x = wf_reshape_to(x, shape, dims + 2, NULL);
         if (!x) return NULL;
     }
-    y = a.grouped ? with_groups(name, x, w, bias, &a, o->groups) : dispatch(x, w, bias, &a);
+    if (wf_halo_find(&halo, x->layout, &a, w->layout->desc.global + 2))
+        y = with_halo(name, x, w, bias, &a, o->groups, &halo);
+    else
+        y = with_or_without_groups(name, x, w, bias, &a, o->groups);
     if (!single || !y) return y;
     return wf_reshape_to(y, y->layout->desc.global + 1, dims + 1, NULL);
 }

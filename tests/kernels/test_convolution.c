@@ -1,0 +1,351 @@
+/* test_convolution.c: convolutions, sums and maxima of windows, picked elements and grouped
+ * products against loops over all indices, of operands that lie in memory in any way. */
+#include "cases.h"
+
+enum { MOST = 5 };
+
+/* [N,(G,)C,..]; in one dim or two. */
+static const struct conv_case {
+    int dims;
+    bool grouped, bias;
+    int64_t n, groups, in, out, size[2], kernel[2];
+    struct wf_conv_attrs attrs;
+} conv_cases[] = {
+    {1,
+     false,
+     true,
+     2,
+     1,
+     3,
+     5,
+     {9, 1},
+     {3, 1},
+     {.stride = {1}, .before = {1}, .after = {1}, .dilation = {1}}},
+    {1, true, true, 2, 20, 1, 1, {8, 1}, {4, 1}, {.stride = {1}, .before = {3}, .dilation = {1}}},
+    {1,
+     false,
+     false,
+     3,
+     1,
+     16,
+     16,
+     {13, 1},
+     {2, 1},
+     {.stride = {3}, .before = {2}, .after = {1}, .dilation = {2}}},
+    {2, false, true, 2, 1, 3, 8, {8, 12}, {4, 4}, {.stride = {4, 4}, .dilation = {1, 1}}},
+    {2,
+     false,
+     true,
+     1,
+     1,
+     17,
+     19,
+     {5, 6},
+     {3, 2},
+     {.stride = {1, 2}, .before = {1, 0}, .after = {1, 1}, .dilation = {1, 2}}},
+    {2,
+     true,
+     false,
+     2,
+     3,
+     2,
+     4,
+     {5, 5},
+     {3, 3},
+     {.stride = {1, 1}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}}},
+    {2, false, false, 2, 1, 4, 3, {3, 4}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
+    {2, false, true, 2, 1, 0, 3, {3, 4}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
+};
+enum { CONVS = sizeof conv_cases / sizeof *conv_cases };
+
+static int64_t results(const struct conv_case *c, int d)
+{
+    const struct wf_conv_attrs *a = &c->attrs;
+
+    if (d >= c->dims) return 1;
+    return (c->size[d] + a->before[d] + a->after[d] - a->dilation[d] * (c->kernel[d] - 1) - 1) /
+               a->stride[d] +
+           1;
+}
+
+static int shape_of(const struct conv_case *c, int64_t *shape, const int64_t *channels, bool batch,
+                    const int64_t *places)
+{
+    int n = 0;
+
+    if (batch) shape[n++] = c->n;
+    if (c->grouped) shape[n++] = c->groups;
+    for (int i = 0; channels[i] >= 0; i++) shape[n++] = channels[i];
+    for (int d = 0; places && d < c->dims; d++) shape[n++] = places[d];
+    return n;
+}
+
+struct conv_operands {
+    struct operand x, w, b, y; /* y: the result, or its gradient */
+};
+
+static struct operand made(const struct conv_case *c, weft_dtype dtype, enum lie lie,
+                           const int64_t *channels, bool batch, const int64_t *places,
+                           uint64_t seed)
+{
+    int64_t shape[MOST];
+    int n = shape_of(c, shape, channels, batch, places);
+
+    return operand_noise(dtype, lie, n, shape, seed);
+}
+
+/* Every product of an element of x and one of w, where it belongs. */
+static void loops(const struct conv_case *c, struct conv_operands *o, double *y, double *x,
+                  double *w)
+{
+    const struct wf_conv_attrs *a = &c->attrs;
+    int64_t to[2] = {results(c, 0), results(c, 1)},
+            size[2] = {c->size[0], c->dims > 1 ? c->size[1] : 1};
+    int64_t k[2] = {c->kernel[0], c->dims > 1 ? c->kernel[1] : 1};
+    int64_t all = c->n * c->groups * c->out * to[0] * to[1] * c->in * k[0] * k[1];
+
+    for (int64_t i = 0; i < all; i++) {
+        int64_t left = i, at[8],
+                sizes[] = {k[1], k[0], c->in, to[1], to[0], c->out, c->groups, c->n};
+        int64_t px, pw, py, row, column;
+
+        for (int d = 0; d < 8; d++) {
+            at[d] = left % sizes[d];
+            left /= sizes[d];
+        }
+        row = at[4] * a->stride[0] + at[1] * a->dilation[0] - a->before[0];
+        column = c->dims > 1 ? at[3] * a->stride[1] + at[0] * a->dilation[1] - a->before[1] : 0;
+        if (row < 0 || row >= size[0] || column < 0 || column >= size[1]) continue;
+        px = (((at[7] * c->groups + at[6]) * c->in + at[2]) * size[0] + row) * size[1] + column;
+        pw = (((at[6] * c->out + at[5]) * c->in + at[2]) * k[0] + at[1]) * k[1] + at[0];
+        py = (((at[7] * c->groups + at[6]) * c->out + at[5]) * to[0] + at[4]) * to[1] + at[3];
+        if (y) y[py] += o->x.values[px] * o->w.values[pw];
+        if (x) x[px] += o->y.values[py] * o->w.values[pw];
+        if (w) w[pw] += o->y.values[py] * o->x.values[px];
+    }
+}
+
+static void add_bias(const struct conv_case *c, const struct operand *b, double *y)
+{
+    int64_t plane = results(c, 0) * results(c, 1), channels = c->groups * c->out;
+
+    for (int64_t i = 0; i < c->n * channels * plane; i++) y[i] += b->values[i / plane % channels];
+}
+
+static void check_conv(const struct conv_case *c, weft_dtype dtype, enum lie lie)
+{
+    int64_t to[2] = {results(c, 0), results(c, 1)};
+    union wf_op_attrs attrs = {.conv = c->attrs};
+    struct conv_operands o = {
+        made(c, dtype, lie, (int64_t[]){c->in, -1}, true, c->size, 1),
+        made(c, dtype, lie, (int64_t[]){c->out, c->in, -1}, false, c->kernel, 2),
+        made(c, dtype, lie, (int64_t[]){c->out, -1}, false, NULL, 3),
+        made(c, dtype, lie, (int64_t[]){c->out, -1}, true, to, 4)};
+    struct operand y = made(c, dtype, PLAIN, (int64_t[]){c->out, -1}, true, to, 5);
+    struct operand x = made(c, dtype, PLAIN, (int64_t[]){c->in, -1}, true, c->size, 6);
+    struct operand w = made(c, dtype, PLAIN, (int64_t[]){c->out, c->in, -1}, false, c->kernel, 7);
+    double bound = dtype_bound(dtype) * 2;
+
+    attrs.conv.dims = (uint8_t)c->dims;
+    attrs.conv.grouped = c->grouped;
+    loops(c, &o, y.want, x.want, w.want);
+    if (c->bias) add_bias(c, &o.b, y.want);
+    call_with(wf_cpu_conv, &attrs, &y, c->bias ? 3 : 2,
+              (struct operand *[]){&o.x, &o.w, c->bias ? &o.b : NULL}, NULL);
+    expect_near("conv", &y, y.want, bound);
+    call_with(wf_cpu_conv_dx, &attrs, &x, 2, (struct operand *[]){&o.y, &o.w}, NULL);
+    expect_near("conv_dx", &x, x.want, bound);
+    call_with(wf_cpu_conv_dw, &attrs, &w, 2, (struct operand *[]){&o.y, &o.x}, NULL);
+    expect_near("conv_dw", &w, w.want, bound);
+    expect_guards(&y);
+    expect_guards(&x);
+    expect_guards(&w);
+    OPERANDS_FREE(&o.x, &o.w, &o.b, &o.y, &y, &x, &w);
+}
+
+WT_UNIT_TIMES(conv__equals_loops, CONVS)
+{
+    EACH_ISA
+    for (int t = 0; t < FLOAT_DTYPES; t++)
+        for (int lie = 0; lie < LIES; lie++)
+            check_conv(&conv_cases[_i], float_dtypes[t], (enum lie)lie);
+}
+
+/* ---- windows ---- */
+
+/* Means of windows of 3 by 2, of which those at the borders have less. */
+static void check_average(weft_dtype dtype, enum lie lie, bool transposed)
+{
+    const union wf_op_attrs attrs = {.resample = {.dims = 2,
+                                                  .mode = WF_RESAMPLE_AVERAGE,
+                                                  .transposed = transposed,
+                                                  .size = {7, 9},
+                                                  .to = {4, 4},
+                                                  .kernel = {3, 2},
+                                                  .stride = {2, 2},
+                                                  .before = {1, 0}}};
+    int64_t large[] = {3, 7, 9}, small[] = {3, 4, 4};
+    struct operand x = operand_noise(dtype, lie, 3, transposed ? small : large, 3);
+    struct operand y = operand_new(dtype, PLAIN, 3, transposed ? large : small);
+
+    for (int64_t p = 0; p < 3 * 16; p++)
+        for (int64_t t = 0; t < 6; t++) {
+            int64_t a = p / 4 % 4 * 2 - 1 + t / 2, b = p % 4 * 2 + t % 2;
+            int64_t rows = p / 4 % 4 == 0 || p / 4 % 4 == 3 ? 2 : 3, at = (p / 16 * 7 + a) * 9 + b;
+
+            if (a < 0 || a >= 7) continue;
+            if (transposed)
+                y.want[at] += x.values[p] / (double)(2 * rows);
+            else
+                y.want[p] += x.values[at] / (double)(2 * rows);
+        }
+    call_with(wf_cpu_resample, &attrs, &y, 1, (struct operand *[]){&x}, NULL);
+    expect_near("resample", &y, y.want, dtype_bound(dtype));
+    expect_guards(&y);
+    OPERANDS_FREE(&x, &y);
+}
+
+static void check_max_pool(weft_dtype dtype, enum lie lie)
+{
+    const union wf_op_attrs attrs = {.windows = {.dims = 2,
+                                                 .size = {7, 9},
+                                                 .to = {4, 7},
+                                                 .kernel = {3, 2},
+                                                 .stride = {2, 1},
+                                                 .before = {1, 0},
+                                                 .dilation = {1, 2}}};
+    int64_t large[] = {3, 7, 9}, small[] = {3, 4, 7};
+    struct operand x = operand_noise(dtype, lie, 3, large, 3),
+                   y = operand_new(dtype, PLAIN, 3, small);
+    struct operand at = operand_new(WEFT_I64, PLAIN, 3, small),
+                   d = operand_noise(dtype, lie, 3, small, 4);
+    struct operand dx = operand_new(dtype, PLAIN, 3, large);
+    struct wf_kernel_call k = {.op = "max_pool", .n_in = 1, .n_out = 2, .attrs = &attrs};
+
+    kernel_run(wf_cpu_max_pool, &k, (struct operand *[]){&y, &at}, (struct operand *[]){&x}, NULL);
+    for (int64_t p = 0; p < y.desc.numel; p++) {
+        int64_t plane = p / 28, best = -1;
+
+        for (int64_t t = 0; t < 6; t++) {
+            int64_t a = p / 7 % 4 * 2 - 1 + t / 2, b = p % 7 + t % 2 * 2;
+
+            if (a < 0 || a >= 7) continue;
+            if (best < 0 || x.values[plane * 63 + a * 9 + b] > x.values[plane * 63 + best])
+                best = a * 9 + b;
+        }
+        ck_assert(at.values[p] == (double)best && y.values[p] == x.values[plane * 63 + best]);
+        dx.want[plane * 63 + best] += d.values[p];
+    }
+    call_with(wf_cpu_max_pool_grad, &attrs, &dx, 2, (struct operand *[]){&d, &at}, NULL);
+    expect_near("max_pool_grad", &dx, dx.want, dtype_bound(dtype));
+    expect_guards(&y);
+    expect_guards(&at);
+    expect_guards(&dx);
+    OPERANDS_FREE(&x, &y, &at, &d, &dx);
+}
+
+WT_UNIT(windows__equal_loops)
+{
+    EACH_ISA
+    for (int t = 0; t < FLOAT_DTYPES; t++)
+        for (int lie = 0; lie < LIES; lie++) {
+            check_average(float_dtypes[t], (enum lie)lie, false);
+            check_average(float_dtypes[t], (enum lie)lie, true);
+            check_max_pool(float_dtypes[t], (enum lie)lie);
+        }
+}
+
+/* ---- groups of rows ---- */
+
+static void check_grouped(weft_dtype dtype, enum lie lie, int64_t first, int64_t rows)
+{
+    static const int64_t ends[] = {3, 3, 9, 20};
+    int64_t shapes[][3] = {{rows, 6}, {4, 6, 10}, {rows, 10}}, count = 4;
+    struct operand x = operand_noise(dtype, lie, 2, shapes[0], 1),
+                   w = operand_noise(dtype, lie, 3, shapes[1], 2);
+    struct operand d = operand_noise(dtype, lie, 2, shapes[2], 3),
+                   e = operand_new(WEFT_I64, lie, 1, &count);
+    struct operand y = operand_new(dtype, PLAIN, 2, shapes[2]),
+                   dw = operand_new(dtype, PLAIN, 3, shapes[1]);
+
+    for (int g = 0; g < 4; g++) e.values[g] = (double)ends[g];
+    operand_write(&e);
+    x.desc.global[0] = d.desc.global[0] = y.desc.global[0] = 24;
+    x.desc.offset[0] = d.desc.offset[0] = y.desc.offset[0] = first;
+    for (int64_t i = 0; i < rows * 60; i++) {
+        int64_t row = i / 60, l = i / 10 % 6, j = i % 10, g = 0;
+
+        while (g < 4 && first + row >= ends[g]) g++;
+        if (g == 4) continue;
+        y.want[row * 10 + j] += x.values[row * 6 + l] * w.values[(g * 6 + l) * 10 + j];
+        dw.want[(g * 6 + l) * 10 + j] += x.values[row * 6 + l] * d.values[row * 10 + j];
+    }
+    call(wf_cpu_grouped_mm, &y, 3, (struct operand *[]){&x, &w, &e}, NULL);
+    expect_near("grouped_mm", &y, y.want, 2 * dtype_bound(dtype));
+    call(wf_cpu_grouped_mm_dw, &dw, 3, (struct operand *[]){&x, &d, &e}, NULL);
+    expect_near("grouped_mm_dw", &dw, dw.want, 4 * dtype_bound(dtype));
+    expect_guards(&y);
+    expect_guards(&dw);
+    OPERANDS_FREE(&x, &w, &d, &e, &y, &dw);
+}
+
+/* All rows, some of them, none. */
+WT_UNIT(grouped__equals_loops)
+{
+    EACH_ISA
+    for (int t = 0; t < FLOAT_DTYPES; t++)
+        for (int lie = 0; lie < LIES; lie++) {
+            check_grouped(float_dtypes[t], (enum lie)lie, 0, 24);
+            check_grouped(float_dtypes[t], (enum lie)lie, 2, 9);
+            check_grouped(float_dtypes[t], (enum lie)lie, 24, 0);
+        }
+}
+
+/* ---- picked elements ---- */
+
+static void check_pick(weft_dtype dtype, weft_dtype index, enum lie lie, int64_t first, int64_t n)
+{
+    int64_t shape[] = {5, n}, rows[] = {5}, classes[] = {7};
+    struct operand x = operand_noise(dtype, lie, 2, shape, 1), t = operand_new(index, lie, 1, rows);
+    struct operand w = operand_noise(dtype, lie, 1, classes, 2),
+                   d = operand_noise(dtype, lie, 1, rows, 3);
+    struct operand y = operand_new(dtype, PLAIN, 1, rows),
+                   weights = operand_new(dtype, PLAIN, 1, rows);
+    struct operand dx = operand_new(dtype, PLAIN, 2, shape);
+    struct wf_scalars ignored = {.v = {2}};
+    struct wf_kernel_call k = {.op = "nll_pick", .n_in = 3, .n_out = 2};
+
+    x.desc.global[1] = dx.desc.global[1] = 7;
+    x.desc.offset[1] = dx.desc.offset[1] = first;
+    for (int64_t i = 0; i < 5; i++) {
+        int64_t target = (3 * i + 2) % 7, column = target - first;
+
+        t.values[i] = (double)target;
+        if (target == 2 || column < 0 || column >= n) continue;
+        y.want[i] = w.values[target] * x.values[i * n + column];
+        weights.want[i] = w.values[target];
+        dx.want[i * n + column] = w.values[target] * d.values[i];
+    }
+    operand_write(&t);
+    kernel_run(wf_cpu_nll_pick, &k, (struct operand *[]){&y, &weights},
+               (struct operand *[]){&x, &t, &w}, &ignored);
+    expect_near("nll_pick", &y, y.want, dtype_bound(dtype));
+    expect_near("nll_pick", &weights, weights.want, 0);
+    call(wf_cpu_nll_pick_grad, &dx, 3, (struct operand *[]){&d, &t, &w}, &ignored);
+    expect_near("nll_pick_grad", &dx, dx.want, dtype_bound(dtype));
+    expect_guards(&y);
+    expect_guards(&dx);
+    OPERANDS_FREE(&x, &t, &w, &d, &y, &weights, &dx);
+}
+
+WT_UNIT(pick__equals_loops)
+{
+    for (int t = 0; t < FLOAT_DTYPES; t++)
+        for (int lie = 0; lie < LIES; lie++) {
+            check_pick(float_dtypes[t], WEFT_I64, (enum lie)lie, 0, 7);
+            check_pick(float_dtypes[t], WEFT_I32, (enum lie)lie, 3, 2);
+            check_pick(float_dtypes[t], WEFT_I32, (enum lie)lie, 7, 0);
+        }
+}
+
+int main(void) { return wt_unit_main("convolution"); }
