@@ -38,7 +38,7 @@ WEFT_API weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double 
 typedef struct weft_batch_norm_options {
     bool training; /* statistics of this batch, instead of the running ones */
     weft_tensor *running_mean, *running_var; /* [C]; written where it trains; NULL then: none */
-    double momentum; /* of what is new in them; 0: 0.1 */
+    double momentum;                         /* of what is new in them; 0: 0.1 */
 } weft_batch_norm_options;
 
 /**

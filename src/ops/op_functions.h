@@ -62,8 +62,9 @@ weft_tensor *wf_reshape_to_kept_dims(weft_tensor *t, const struct wf_tensor_desc
 /** The same of a recorded reduction. */
 weft_tensor *wf_restore_reduced_dims(const struct wf_tape_node *n, weft_tensor *t);
 
-/** sum (x - mean)^2 over the dims in a bit mask, divided by their count less `correction`. mean: not
- * partial, with these dims at size 1, of the dtype that x is computed in, which the result has. */
+/** sum (x - mean)^2 over the dims in a bit mask, divided by their count less `correction`. mean:
+ * not partial, with these dims at size 1, of the dtype that x is computed in, which the result has.
+ */
 weft_tensor *wf_variance_about(weft_tensor *x, weft_tensor *mean, int64_t mask, double correction,
                                bool keep);
 
@@ -74,6 +75,9 @@ weft_tensor *wf_variance_about(weft_tensor *x, weft_tensor *mean, int64_t mask, 
  */
 weft_tensor *wf_normalize_dims(weft_tensor *x, int64_t mask, double eps, weft_tensor **mean,
                                weft_tensor **variance);
+
+/** t without gradient types, for who puts right himself what is made of it; NULL for NULL. */
+weft_tensor *wf_without_grad_types(weft_tensor *t);
 
 /** Any axis cuts the dim. */
 bool wf_is_sharded_along(const weft_tensor *t, int dim);

@@ -16,7 +16,7 @@
 #define BOXES ((uint32_t)WF_BOXES_ONLY)
 #define RISING ((uint32_t)WF_RISING)
 #define CONVERTS ((uint32_t)WF_CONVERTS)
-#define ONLY(reduce) ((uint32_t)((reduce) - WEFT_AVG) << WF_ONLY_SHIFT)
+#define ONLY(reduce) ((uint32_t)((reduce)-WEFT_AVG) << WF_ONLY_SHIFT)
 #define SUM WEFT_SUM
 #define PRODUCT WEFT_PRODUCT
 #define MIN WEFT_MIN

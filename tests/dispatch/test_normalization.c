@@ -17,7 +17,8 @@ static weft_tensor *gradient_of(weft_tensor *(*f)(weft_tensor *, int), int argum
 {
     x = weft_set_requires_grad(x, true);
     *y = f(x, argument);
-    return *y && weft_backward(weft_sum_all(weft_mul(*y, weights))) == WEFT_OK ? weft_grad(x) : NULL;
+    return *y && weft_backward(weft_sum_all(weft_mul(*y, weights))) == WEFT_OK ? weft_grad(x)
+                                                                               : NULL;
 }
 
 /*

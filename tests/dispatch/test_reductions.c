@@ -1,7 +1,7 @@
 /*
- * test_reductions.c: reductions over dims that are whole, sharded and partial: which layout comes of
- * them, what they send, and that values are those of one device, for shards that are even, uneven
- * and empty.
+ * test_reductions.c: reductions over dims that are whole, sharded and partial: which layout comes
+ * of them, what they send, and that values are those of one device, for shards that are even,
+ * uneven and empty.
  */
 /* mpi: 2 4 */
 #include <math.h>
@@ -90,10 +90,8 @@ WT_TEST_IN_WORLD(results__stay_partial, w)
     static const struct {
         reduction *op;
         const char *placed;
-    } ops[] = {{weft_sum, "P"},
-               {weft_prod, "P(product)"},
-               {weft_amax, "P(max)"},
-               {weft_amin, "P(min)"}};
+    } ops[] = {
+        {weft_sum, "P"}, {weft_prod, "P(product)"}, {weft_amax, "P(max)"}, {weft_amin, "P(min)"}};
     weft_tensor *x = wt_spread(w, near_one(5, 4, 3), "S(0)");
     int dims[] = {0, 2};
 
@@ -118,8 +116,8 @@ WT_TEST_IN_WORLD(results__stay_partial, w)
 
 static weft_tensor *vector(const double *values, int64_t n)
 {
-    return weft_from_data(WEFT_F32, &n, 1, (float[]){(float)values[0], (float)values[1],
-                                                     (float)values[2]});
+    return weft_from_data(WEFT_F32, &n, 1,
+                          (float[]){(float)values[0], (float)values[1], (float)values[2]});
 }
 
 /* MATH-28: not-a-number in one shard, and shards without elements */
@@ -293,8 +291,7 @@ WT_TEST_IN_WORLD(dist__equals_one_device, w)
         WT_STILL(w);
         WT_ALL(weft_is_partial(weft_tensor_placement(y, 0)));
         IS_LIKE_PLAIN(y, weft_dist(a, b, p));
-        IS_LIKE_PLAIN(weft_dist(wt_spread(w, a, "R"), wt_spread(w, b, "R"), p),
-                      weft_dist(a, b, p));
+        IS_LIKE_PLAIN(weft_dist(wt_spread(w, a, "R"), wt_spread(w, b, "R"), p), weft_dist(a, b, p));
         IS_LIKE_PLAIN(weft_dist(weft_sum(sa, &rows, 1, true), weft_sum(sb, &rows, 1, true), p),
                       weft_dist(weft_sum(a, &rows, 1, true), weft_sum(b, &rows, 1, true), p));
     }
@@ -359,10 +356,10 @@ WT_TEST_IN_WORLD(histogram__of_any_layout, w)
 
 /* ---- places ---- */
 
-static const double table[8][8] = {
-    {0, 2, 1, 11, 5, 9, -2, -23}, {3, 5, 7, 9, 0, -1, 4, 2},   {8, 4, 6, -5, -10, 12, 7, 1},
-    {13, 6, 9, -5, 0, 4, 2, 8},   {4, 9, 2, 1, -6, -3, 5, 7},  {0, -4, -2, 8, 6, 3, 12, -7},
-    {20, 6, -3, 1, -8, 4, 2, 0},  {5, 9, 11, -1, -4, 2, 3, 8}};
+static const double table[8][8] = {{0, 2, 1, 11, 5, 9, -2, -23}, {3, 5, 7, 9, 0, -1, 4, 2},
+                                   {8, 4, 6, -5, -10, 12, 7, 1}, {13, 6, 9, -5, 0, 4, 2, 8},
+                                   {4, 9, 2, 1, -6, -3, 5, 7},   {0, -4, -2, 8, 6, 3, 12, -7},
+                                   {20, 6, -3, 1, -8, 4, 2, 0},  {5, 9, 11, -1, -4, 2, 3, 8}};
 static const double most_at[] = {3, 3, 5, 0, 1, 6, 0, 2}, least_at[] = {7, 5, 4, 3, 4, 7, 4, 4};
 
 static weft_tensor *table_tensor(int64_t rows)
@@ -399,10 +396,12 @@ WT_TEST_TIMES_IN(places__on_two_axes, w, k, 10, wt_world_open_two_axes())
     WT_ALL(wt_near_full(weft_argmin(x, -1), least_at, WT_EXACT));
 }
 
-/* Of equal elements the first in row-major order, wherever shards are cut; integers, halves, bool. */
+/* Of equal elements the first in row-major order, wherever shards are cut; integers, halves, bool.
+ */
 WT_TEST_IN_WORLD(places__of_ties, w)
 {
-    static const char *const placed[] = {"S(0)", "S(1)", "R", "SS(0,2)", "S(1,balanced)", "SS(1,3)"};
+    static const char *const placed[] = {"S(0)",    "S(1)",          "R",
+                                         "SS(0,2)", "S(1,balanced)", "SS(1,3)"};
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16, WEFT_I64, WEFT_U8};
 
     for (int k = 0; k < 24; k++) {
@@ -439,9 +438,10 @@ WT_TEST_TIMES_IN(places__along_a_dim_of_two_axes, w, k, 3, wt_world_open_two_axe
     static const char *const placed[] = {"S(1),R", "S(1),S(1)", "S(0),S(1)"};
     weft_tensor *x = wt_whole(WEFT_F32, 4, 8, 12);
 
-    WT_ALL(wt_near_tensors(weft_argmax(wt_spread(w, x, placed[k]), 1), weft_argmax(x, 1), WT_EXACT));
-    WT_ALL(wt_near_tensors(weft_argmax_all(wt_spread(w, x, placed[k])), weft_argmax_all(x),
-                           WT_EXACT));
+    WT_ALL(
+        wt_near_tensors(weft_argmax(wt_spread(w, x, placed[k]), 1), weft_argmax(x, 1), WT_EXACT));
+    WT_ALL(
+        wt_near_tensors(weft_argmax_all(wt_spread(w, x, placed[k])), weft_argmax_all(x), WT_EXACT));
 }
 
 WT_TEST_IN_WORLD(places__send_two_numbers, w)
@@ -507,8 +507,8 @@ WT_TEST_TIMES_IN(arithmetic__on_two_axes, w, k, 4, wt_world_open_two_axes())
     weft_tensor *s = wt_spread(w, x, k % 2 ? "S(0),S(1)" : "S(0),S(0)");
 
     weft_tensor *two = weft_full(WEFT_F32, NULL, 0, 2);
-    weft_tensor *y[] = {weft_add_scalar(s, 2), weft_add_scalar(s, -2), weft_mul_scalar(s, 2),
-                        weft_mul_scalar(s, 0.5), weft_sub(s, two), weft_div(s, two)};
+    weft_tensor *y[] = {weft_add_scalar(s, 2),   weft_add_scalar(s, -2), weft_mul_scalar(s, 2),
+                        weft_mul_scalar(s, 0.5), weft_sub(s, two),       weft_div(s, two)};
     static const double want[] = {3, -1, 2, 0.5, -1, 0.5};
 
     WT_STILL(w);
@@ -582,10 +582,10 @@ WT_TEST_IN_WORLD(gradients__by_hand, w)
     static const double of_zero[] = {0, 6, 0}, of_tie[] = {0, 1, 0};
     float x[] = {2, 0, 3}, y[] = {1, 5, 5};
     int64_t n = 3;
-    weft_tensor *a = weft_set_requires_grad(
-        wt_spread(w, weft_from_data(WEFT_F32, &n, 1, x), "S(0)"), true);
-    weft_tensor *b = weft_set_requires_grad(
-        wt_spread(w, weft_from_data(WEFT_F32, &n, 1, y), "S(0)"), true);
+    weft_tensor *a =
+        weft_set_requires_grad(wt_spread(w, weft_from_data(WEFT_F32, &n, 1, x), "S(0)"), true);
+    weft_tensor *b =
+        weft_set_requires_grad(wt_spread(w, weft_from_data(WEFT_F32, &n, 1, y), "S(0)"), true);
 
     WT_ALL(weft_backward(weft_prod(a, NULL, 0, false)) == WEFT_OK);
     WT_ALL(wt_near_full(weft_grad(a), of_zero, WT_EXACT));

@@ -1,6 +1,6 @@
 /*
- * test_scans.c: linear recurrences over time that is whole, sharded, uneven and empty on some ranks:
- * values and gradients of plain loops, and what is sent.
+ * test_scans.c: linear recurrences over time that is whole, sharded, uneven and empty on some
+ * ranks: values and gradients of plain loops, and what is sent.
  */
 /* mpi: 2 4 */
 #include <stdlib.h>
@@ -67,13 +67,13 @@ WT_TEST_TIMES_IN(recurrence__on_two_axes, w, k, 6, wt_world_open_two_axes())
     int dim = k / 3;
     weft_tensor *want = weft_linear_scan(a, b, NULL, dim);
 
-    WT_ALL(wt_near_tensors(weft_linear_scan(wt_spread(w, a, placed[k % 3]),
-                                            wt_spread(w, b, placed[k % 3]), NULL, dim),
-                           want, WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(
+        weft_linear_scan(wt_spread(w, a, placed[k % 3]), wt_spread(w, b, placed[k % 3]), NULL, dim),
+        want, WT_WITHIN(1e-12)));
     /* operands that lie differently */
-    WT_ALL(wt_near_tensors(weft_linear_scan(wt_spread(w, a, placed[k % 3]),
-                                            wt_spread(w, b, "R,S(0)"), NULL, dim),
-                           want, WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(
+        weft_linear_scan(wt_spread(w, a, placed[k % 3]), wt_spread(w, b, "R,S(0)"), NULL, dim),
+        want, WT_WITHIN(1e-12)));
 }
 
 WT_TEST_IN_WORLD(recurrence__refuses_what_does_not_fit, w)

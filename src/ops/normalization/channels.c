@@ -1,6 +1,6 @@
 /*
- * channels.c: norms of what has channels in dim 1: batch norm (Ioffe and Szegedy 2015) and group norm
- * (Wu and He 2018).
+ * channels.c: norms of what has channels in dim 1: batch norm (Ioffe and Szegedy 2015) and group
+ * norm (Wu and He 2018).
  *
  * Batch norm's statistics are those of the whole batch, in whatever way it is sharded: two
  * all-reduces of one number per channel. Gradients are those of the ops that the norms are made of.
@@ -75,14 +75,14 @@ static weft_status update_running(weft_tensor *running, weft_tensor *seen, doubl
     if (!running) return WEFT_OK;
     value = weft_cast(wf_reshape_to(seen, &running->layout->desc.global[0], 1, NULL),
                       weft_tensor_dtype(running));
-    value = weft_add(weft_mul_scalar(running, 1 - momentum),
-                     weft_mul_scalar(value, scale * momentum));
+    value =
+        weft_add(weft_mul_scalar(running, 1 - momentum), weft_mul_scalar(value, scale * momentum));
     if (value && !wf_is_plain(running)) {
         value = weft_redistribute(value, running->layout->placements);
     } else if (value && !wf_is_plain(value)) { /* replicated: every rank has the same of it */
         value = weft_to_local(value, NULL);
     }
-    return value ? weft_copy_(running, weft_drop_grad_types(value)) : weft_error_status();
+    return value ? weft_copy_(running, wf_without_grad_types(value)) : weft_error_status();
 }
 
 /* Statistics of this batch; they also go into the running ones. */
@@ -137,8 +137,8 @@ weft_tensor *weft_batch_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *b
 
 /* ---- group norm: the rows of a group's channels are those of a layer norm ---- */
 
-weft_tensor *weft_group_norm(weft_tensor *x, int64_t groups, weft_tensor *weight,
-                             weft_tensor *bias, double eps)
+weft_tensor *weft_group_norm(weft_tensor *x, int64_t groups, weft_tensor *weight, weft_tensor *bias,
+                             double eps)
 {
     int64_t shape[3], each = 1;
     weft_tensor *y;

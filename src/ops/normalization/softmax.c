@@ -37,8 +37,7 @@ void wf_vjp_log_softmax(const struct wf_tape_node *n, weft_tensor *g, weft_tenso
  * from that no difference can be taken. In the computing dtype. */
 static weft_tensor *largest_finite(weft_tensor *x, int64_t mask)
 {
-    weft_tensor *most =
-        wf_reduce_if_partial(wf_reduce_mask(WF_OP_max, x, mask, true, true));
+    weft_tensor *most = wf_reduce_if_partial(wf_reduce_mask(WF_OP_max, x, mask, true, true));
 
     return most ? weft_where(weft_isinf(most), wf_number_like(most, 0), most) : NULL;
 }
@@ -67,8 +66,7 @@ static void vjp_sharded_softmax(const struct wf_tape_node *n, weft_tensor *g, we
     weft_tensor *sum, *dx;
 
     g = weft_cast(g, wf_computing_dtype(saved));
-    sum = wf_reduce_if_partial(
-        wf_sum_masked_dims(log ? g : weft_mul(g, y), mask, true, 1, NULL));
+    sum = wf_reduce_if_partial(wf_sum_masked_dims(log ? g : weft_mul(g, y), mask, true, 1, NULL));
     dx = log ? weft_sub(g, weft_mul(weft_exp(y), sum)) : weft_mul(y, weft_sub(g, sum));
     in[0] = dx ? weft_cast(dx, weft_tensor_dtype(saved)) : NULL;
 }
@@ -175,9 +173,8 @@ weft_tensor *weft_logsumexp(weft_tensor *x, const int *dims, int n, bool keep)
     if (!whole) return NULL;
     weft_no_grad_open();
     log_sum = logsumexp_forward(weft_detach(whole), mask);
-    y = log_sum ? wf_dispatch_unary_op(WF_OP_copy,
-                                       finish_dims(weft_cast(log_sum, weft_tensor_dtype(x)), mask,
-                                                   keep))
+    y = log_sum ? wf_dispatch_unary_op(
+                      WF_OP_copy, finish_dims(weft_cast(log_sum, weft_tensor_dtype(x)), mask, keep))
                 : NULL;
     weft_no_grad_close();
     if (y && whole->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(&whole, 1))) {

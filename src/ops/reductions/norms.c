@@ -66,9 +66,9 @@ void wf_vjp_norm(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
     weft_tensor *gradient;
 
     if (!y) return;
-    gradient = norm_gradient(in_dtype_of(x, y), wf_restore_reduced_dims(n, y),
-                             wf_restore_reduced_dims(n, g), plan->attrs.norm.p,
-                             plan->attrs.norm.dims);
+    gradient =
+        norm_gradient(in_dtype_of(x, y), wf_restore_reduced_dims(n, y),
+                      wf_restore_reduced_dims(n, g), plan->attrs.norm.p, plan->attrs.norm.dims);
     in[0] = in_dtype_of(gradient, x);
 }
 
@@ -144,8 +144,7 @@ static weft_tensor *variance(const char *who, weft_tensor *x, const int *dims, i
     if (!mean) weft_no_grad_open(); /* the variance's gradient does not go through the mean */
     about = wf_reduce_if_partial(wf_mean_mask(x, mask, true, true));
     if (!mean) weft_no_grad_close();
-    var = wf_reduce_if_partial(
-        wf_variance_about(x, weft_detach(about), mask, correction, keep));
+    var = wf_reduce_if_partial(wf_variance_about(x, weft_detach(about), mask, correction, keep));
     if (var && mean)
         *mean = wf_reshape_to(weft_cast(about, weft_tensor_dtype(x)), var->layout->desc.global,
                               weft_ndim(var), NULL);

@@ -50,15 +50,9 @@ static weft_tensor *place(enum wf_op op, const char *who, weft_tensor *x, const 
     return at;
 }
 
-weft_tensor *weft_argmax(weft_tensor *x, int dim)
-{
-    return place(WF_OP_max, "argmax", x, &dim, 1);
-}
+weft_tensor *weft_argmax(weft_tensor *x, int dim) { return place(WF_OP_max, "argmax", x, &dim, 1); }
 
-weft_tensor *weft_argmin(weft_tensor *x, int dim)
-{
-    return place(WF_OP_min, "argmin", x, &dim, 1);
-}
+weft_tensor *weft_argmin(weft_tensor *x, int dim) { return place(WF_OP_min, "argmin", x, &dim, 1); }
 
 weft_tensor *weft_argmax_all(weft_tensor *x) { return place(WF_OP_max, "argmax", x, NULL, 0); }
 

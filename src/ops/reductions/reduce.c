@@ -205,13 +205,13 @@ void wf_vjp_prod(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
     is_zero = weft_eq(x, zero);
     zeros = wf_reduce_if_partial(
         wf_sum_masked_dims(weft_cast(is_zero, weft_tensor_dtype(x)), dims, true, 1, NULL));
-    others = wf_reduce_if_partial(wf_reduce_mask(WF_OP_prod, weft_where(is_zero, one, x), dims,
-                                                 true, false));
+    others = wf_reduce_if_partial(
+        wf_reduce_mask(WF_OP_prod, weft_where(is_zero, one, x), dims, true, false));
     share = weft_mul(g, others); /* of the elements that are not 0 */
-    in[0] = weft_where(
-        is_zero, weft_mul(share, weft_cast(weft_eq(zeros, one), weft_tensor_dtype(x))),
-        weft_mul(weft_div(share, weft_where(is_zero, one, x)),
-                 weft_cast(weft_eq(zeros, zero), weft_tensor_dtype(x))));
+    in[0] =
+        weft_where(is_zero, weft_mul(share, weft_cast(weft_eq(zeros, one), weft_tensor_dtype(x))),
+                   weft_mul(weft_div(share, weft_where(is_zero, one, x)),
+                            weft_cast(weft_eq(zeros, zero), weft_tensor_dtype(x))));
 }
 
 /* ---- public functions ---- */

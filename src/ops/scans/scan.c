@@ -51,10 +51,11 @@ void wf_vjp_cumprod(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
 /* h with each step's place taken by the step before it: 0, h_0, h_1, ... */
 static weft_tensor *step_before(weft_tensor *h, int dim)
 {
-    weft_tensor *first = weft_slice(h, dim, 0, 1);
-    weft_tensor *parts[] = {first ? weft_full_like(first, 0) : NULL,
-                            weft_slice(h, dim, 0, weft_size(h, dim) - 1)};
+    weft_tensor *first = weft_slice(h, dim, 0, 1), *parts[2];
 
+    if (!first) return NULL;
+    parts[0] = weft_full_like(first, 0);
+    parts[1] = weft_slice(h, dim, 0, weft_size(h, dim) - 1);
     return weft_cat(parts, 2, dim);
 }
 
@@ -104,8 +105,8 @@ static bool have_same_layout(const weft_tensor *a, const weft_tensor *b)
 static weft_tensor *ends_of_steps(weft_tensor *a, weft_tensor *h, int dim)
 {
     int64_t n = weft_size(h, dim);
-    weft_tensor *ends[] = {weft_prod(a, &dim, 1, true), n > 0 ? weft_slice(h, dim, n - 1, n)
-                                                              : weft_sum(h, &dim, 1, true)};
+    weft_tensor *ends[] = {weft_prod(a, &dim, 1, true),
+                           n > 0 ? weft_slice(h, dim, n - 1, n) : weft_sum(h, &dim, 1, true)};
 
     return weft_cat(ends, 2, dim);
 }
@@ -136,11 +137,14 @@ static weft_tensor *carry_ends(weft_tensor *ends, const weft_tensor *a, int dim,
 /* Each rank's own steps, and what was carried into them. */
 static weft_tensor *scan_sharded_time(weft_tensor *a, weft_tensor *b, int dim, int axis)
 {
-    weft_tensor *own_a = weft_to_local(a, NULL), *own_b = weft_to_local(b, NULL);
+    /* shards of a scan's dim are no shards to the types: what is made of them is put right here */
+    weft_tensor *own_a = wf_without_grad_types(weft_to_local(a, NULL));
+    weft_tensor *own_b = wf_without_grad_types(weft_to_local(b, NULL));
     weft_tensor *h = scan(WF_OP_linear_scan, own_a, own_b, dim, false), *carried;
 
     if (!h) return NULL;
-    carried = weft_to_local(carry_ends(ends_of_steps(own_a, h, dim), a, dim, axis), NULL);
+    carried = carry_ends(ends_of_steps(own_a, h, dim), a, dim, axis);
+    carried = wf_without_grad_types(weft_to_local(carried, NULL));
     h = weft_add(h, weft_mul(scan(WF_OP_cumprod, own_a, NULL, dim, false), carried));
     return weft_from_local(h, a->layout->mesh, a->layout->placements, a->layout->desc.global);
 }
