@@ -112,6 +112,7 @@ WEFT_API weft_tensor *weft_argsort(weft_tensor *x, int dim, bool descending);
  *
  * ranks: every rank of x's mesh; with `least` below `most` nothing is sent, and the counts of what
  *        is sharded stay partial; else one all-reduce. grad: none
+ * fails: WEFT_ERR_ARG for no bins or more than 2^24, and for bounds in the wrong order
  */
 WEFT_API weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double least, double most);
 

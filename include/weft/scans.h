@@ -2,7 +2,8 @@
  * scans.h: what runs along a dim: sums and products of all elements so far, linear recurrences.
  *
  * What weft/ops.h says of every op holds here.
- * ranks: every rank of the inputs' mesh; a dim that is sharded is brought together along its axes
+ * ranks: every rank of the inputs' mesh; for sums and products a dim that is sharded is brought
+ * together
  */
 #pragma once
 
@@ -17,6 +18,9 @@ WEFT_API weft_tensor *weft_cumprod(weft_tensor *x, int dim);
  * first step is `before`, or 0 where that is NULL. All else than the dim runs side by side.
  *
  * shape: a, b [*, n, *] -> h alike; before [*, 1, *]
+ * ranks: every rank of the inputs' mesh. Where both are cut alike along the dim, by one axis, they
+ *        stay so: each rank runs its own steps, and one all-gather of two numbers per recurrence
+ *        and rank carries the ends on
  * grad:  to a, b and `before`
  * fails: WEFT_ERR_SHAPE unless a and b have the same shape; WEFT_ERR_DTYPE for integers
  */

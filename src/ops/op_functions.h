@@ -86,6 +86,9 @@ weft_tensor *wf_variance_about(weft_tensor *x, weft_tensor *mean, int64_t mask, 
 weft_tensor *wf_normalize_dims(weft_tensor *x, int64_t mask, double eps, weft_tensor **mean,
                                weft_tensor **variance);
 
+/** t without gradient types, for who puts right himself what is made of it; NULL for NULL. */
+weft_tensor *wf_without_grad_types(weft_tensor *t);
+
 /** Any axis cuts the dim. */
 bool wf_is_sharded_along(const weft_tensor *t, int dim);
 

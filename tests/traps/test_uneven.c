@@ -220,7 +220,7 @@ WT_TEST_IN(axis_of_one__changes_labels_only, w, wt_world_open_mesh("one=1,tp=%d"
         y = wt_to(y, layouts[i]);
         WT_ALL(wt_is_placed(y, layouts[i]) && weft_data(y) == weft_data(x));
     }
-    WT_ALL(wt_is_placed(weft_softmax(x, 0), "R,S(1)"));
+    WT_ALL(wt_is_placed(weft_softmax(x, 0), "S(0),S(1)"));
     WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
     WT_ALL(wt_is_placed(weft_grad(x), "S(0),S(1)") && wt_local_is_all(weft_grad(x), 1));
     WT_STILL(w);

@@ -285,9 +285,10 @@ static void set_sharded_outputs(struct axis_inference *l, int label, struct wf_g
 {
     uint32_t addends = l->call->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
     /* the partial result of a mean is an average of the ranks' means */
-    uint8_t reduce = l->call->averages                    ? WEFT_AVG
-                     : l->call->row->reduce == WEFT_NORM ? weft_norm_partial(l->call->norm_power).reduce
-                                                         : (uint8_t)l->call->row->reduce;
+    uint8_t reduce = l->call->averages ? WEFT_AVG
+                     : l->call->row->reduce == WEFT_NORM
+                         ? weft_norm_partial(l->call->norm_power).reduce
+                         : (uint8_t)l->call->row->reduce;
 
     for (int j = 0; j < l->call->n_out; j++) {
         int d = wf_dim_of_label(l->labels->out[j], label);

@@ -82,7 +82,7 @@ static weft_status update_running(weft_tensor *running, weft_tensor *seen, doubl
     } else if (value && !wf_is_plain(value)) { /* replicated: every rank has the same of it */
         value = weft_to_local(value, NULL);
     }
-    return value ? weft_copy_(running, weft_drop_grad_types(value)) : weft_error_status();
+    return value ? weft_copy_(running, wf_without_grad_types(value)) : weft_error_status();
 }
 
 /* Statistics of this batch; they also go into the running ones. */

@@ -52,6 +52,9 @@ static weft_tensor *given_range(const weft_tensor *x, double least, double most)
     return range && !wf_is_plain(x) ? weft_from_local(range, x->layout->mesh, NULL, NULL) : range;
 }
 
+/* Each rank counts all bins in memory of its own. */
+enum { MOST_BINS = 1 << 24 };
+
 weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double least, double most)
 {
     struct wf_op_args args = {WF_ATTRS(histogram, .bins = bins)};
@@ -60,7 +63,8 @@ weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double least, double most)
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "histc"));
     WF_TRY_PTR(wf_need_float(x, "histc"));
-    WF_NEED_PTR(bins > 0, WEFT_ERR_ARG, "histc: %lld bins", (long long)bins);
+    WF_NEED_PTR(bins > 0 && bins <= MOST_BINS, WEFT_ERR_ARG, "histc: %lld bins, not 1 to %d",
+                (long long)bins, MOST_BINS);
     WF_NEED_PTR(isfinite(least) && isfinite(most) && least <= most, WEFT_ERR_ARG,
                 "histc: from %g to %g", least, most);
     weft_no_grad_open();

@@ -2,7 +2,7 @@
  * topk.c: the largest elements along a dim, and where they are.
  *
  * A dim that is split over ranks stays where it is: each rank picks its own k, these are gathered,
- * and the best of them picked again.
+ * and the best of them picked again; unless the dim itself is less to send.
  */
 #include <weft/ops.h>
 
@@ -65,6 +65,24 @@ static int64_t candidate_layout(const weft_tensor *x, weft_placement *placements
         ways *= weft_mesh_axis_size(mesh, a);
     }
     return ways;
+}
+
+/* Values and labels of k candidates per rank, beside the dim itself. */
+static bool candidates_are_larger(const weft_tensor *x, int64_t k, int64_t ways)
+{
+    int64_t size = (int64_t)weft_dtype_size(weft_tensor_dtype(x)), n = weft_size(x, -1);
+
+    return n * size <= k * ways * (size + (int64_t)sizeof(int64_t));
+}
+
+/* The last dim is brought together. */
+static weft_tensor *gather_dim(weft_tensor *x, weft_placement *placements)
+{
+    int last = weft_ndim(x) - 1;
+
+    for (int a = 0; a < weft_mesh_ndim(weft_tensor_mesh(x)); a++)
+        if (weft_placement_equal(placements[a], weft_shard(last))) placements[a] = weft_replicate();
+    return weft_redistribute(x, placements);
 }
 
 /* The k best of every rank, whole on every rank. */
@@ -133,7 +151,10 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
     x = d == last ? x : weft_transpose(x, d, last);
     bare = weft_detach(x);
     ways = bare ? candidate_layout(bare, placements) : 1;
-    if (ways > 1) bare = gather_local_candidates(bare, k, ways, placements, &labels);
+    if (ways > 1)
+        bare = candidates_are_larger(bare, k, ways)
+                   ? gather_dim(bare, placements)
+                   : gather_local_candidates(bare, k, ways, placements, &labels);
     values = bare ? call_topk(bare, labels, k, false, 0, &labels) : NULL;
     if (!values) return NULL;
     record_topk_node(values, labels, x);

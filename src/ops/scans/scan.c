@@ -8,6 +8,8 @@
 #include <weft/factory.h>
 #include <weft/ops.h>
 
+#include <string.h>
+
 #include "base/error.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
@@ -23,17 +25,12 @@ weft_status wf_shape_alike(struct wf_infer *call)
     return wf_shape_same(call);
 }
 
-static weft_tensor *scan_with_want(enum wf_op op, weft_tensor *a, weft_tensor *b, int64_t dim,
-                                   bool back, struct wf_layout *want)
-{
-    struct wf_op_args args = {WF_ATTRS(scan, .dim = dim, .back = back), .want = want};
-
-    return wf_dispatch_op_one_output(op, (weft_tensor *[]){a, b}, b ? 2 : 1, &args);
-}
-
+/* b NULL: the op has one operand. */
 static weft_tensor *scan(enum wf_op op, weft_tensor *a, weft_tensor *b, int64_t dim, bool back)
 {
-    return scan_with_want(op, a, b, dim, back, NULL);
+    struct wf_op_args args = {WF_ATTRS(scan, .dim = dim, .back = back)};
+
+    return wf_dispatch_op_one_output(op, (weft_tensor *[]){a, b}, b ? 2 : 1, &args);
 }
 
 /* ---- gradients ---- */
@@ -54,10 +51,11 @@ void wf_vjp_cumprod(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
 /* h with each step's place taken by the step before it: 0, h_0, h_1, ... */
 static weft_tensor *step_before(weft_tensor *h, int dim)
 {
-    weft_tensor *first = weft_slice(h, dim, 0, 1);
-    weft_tensor *parts[] = {first ? weft_full_like(first, 0) : NULL,
-                            weft_slice(h, dim, 0, weft_size(h, dim) - 1)};
+    weft_tensor *first = weft_slice(h, dim, 0, 1), *parts[2];
 
+    if (!first) return NULL;
+    parts[0] = weft_full_like(first, 0);
+    parts[1] = weft_slice(h, dim, 0, weft_size(h, dim) - 1);
     return weft_cat(parts, 2, dim);
 }
 
@@ -72,6 +70,93 @@ void wf_vjp_linear_scan(const struct wf_tape_node *n, weft_tensor *g, weft_tenso
     if (wf_tape_node_needs_grad(n, 0))
         in[0] = weft_size(h, dim) > 0 ? weft_mul(e, step_before(h, dim)) : e;
     if (wf_tape_node_needs_grad(n, 1)) in[1] = e;
+}
+
+/* ---- a recurrence over time that is sharded ---- */
+
+/* The one axis that cuts the dim, in plain chunks; -1: none does, or not so. */
+static int axis_of_time(const weft_tensor *t, int dim)
+{
+    int found = -1;
+
+    for (int a = 0; a < t->layout->n_axes; a++) {
+        weft_placement p = t->layout->placements[a];
+
+        if (!weft_shards(p, dim)) continue;
+        if (found >= 0 || !weft_placement_equal(p, weft_shard(dim))) return -1;
+        found = a;
+    }
+    return found;
+}
+
+static bool have_same_layout(const weft_tensor *a, const weft_tensor *b)
+{
+    if (a->layout->mesh != b->layout->mesh || weft_ndim(a) != weft_ndim(b)) return false;
+    for (int axis = 0; axis < a->layout->n_axes; axis++)
+        if (!weft_placement_equal(a->layout->placements[axis], b->layout->placements[axis]))
+            return false;
+    for (int d = 0; d < weft_ndim(a); d++)
+        if (weft_size(a, d) != weft_size(b, d)) return false;
+    return true;
+}
+
+/* What this rank's steps make of 0, and the factor of what they start with: [*,2,*]. A rank
+ * without steps passes on what it is given. */
+static weft_tensor *ends_of_steps(weft_tensor *a, weft_tensor *h, int dim)
+{
+    int64_t n = weft_size(h, dim);
+    weft_tensor *ends[] = {weft_prod(a, &dim, 1, true),
+                           n > 0 ? weft_slice(h, dim, n - 1, n) : weft_sum(h, &dim, 1, true)};
+
+    return weft_cat(ends, 2, dim);
+}
+
+/* All ranks' ends -> what each rank begins with, [*,ranks,*], cut as time is. */
+static weft_tensor *carry_ends(weft_tensor *ends, const weft_tensor *a, int dim, int axis)
+{
+    weft_placement cut[WEFT_MAX_AXES], whole[WEFT_MAX_AXES];
+    int64_t ranks = weft_mesh_axis_size(a->layout->mesh, axis), shape[WEFT_MAX_DIMS], at = 0;
+    weft_tensor *pairs;
+
+    memcpy(cut, a->layout->placements, sizeof cut);
+    memcpy(whole, cut, sizeof whole);
+    whole[axis] = weft_replicate();
+    for (int d = 0; d < weft_ndim(a); d++) shape[d] = d == dim ? 2 * ranks : weft_size(a, d);
+    ends = weft_redistribute(weft_from_local(ends, a->layout->mesh, cut, shape), whole);
+    for (int d = 0; d < weft_ndim(a); d++) {
+        shape[at++] = d == dim ? ranks : weft_size(a, d);
+        if (d == dim) shape[at++] = 2;
+    }
+    pairs = weft_reshape(ends, shape, (int)at);
+    return weft_redistribute(step_before(scan(WF_OP_linear_scan, weft_select(pairs, dim + 1, 0),
+                                              weft_select(pairs, dim + 1, 1), dim, false),
+                                         dim),
+                             cut);
+}
+
+/* Each rank's own steps, and what was carried into them. */
+static weft_tensor *scan_sharded_time(weft_tensor *a, weft_tensor *b, int dim, int axis)
+{
+    /* shards of a scan's dim are no shards to the types: what is made of them is put right here */
+    weft_tensor *own_a = wf_without_grad_types(weft_to_local(a, NULL));
+    weft_tensor *own_b = wf_without_grad_types(weft_to_local(b, NULL));
+    weft_tensor *h = scan(WF_OP_linear_scan, own_a, own_b, dim, false), *carried;
+
+    if (!h) return NULL;
+    carried = carry_ends(ends_of_steps(own_a, h, dim), a, dim, axis);
+    carried = wf_without_grad_types(weft_to_local(carried, NULL));
+    h = weft_add(h, weft_mul(scan(WF_OP_cumprod, own_a, NULL, dim, false), carried));
+    return weft_from_local(h, a->layout->mesh, a->layout->placements, a->layout->desc.global);
+}
+
+static weft_tensor *linear_scan(weft_tensor *a, weft_tensor *b, int dim)
+{
+    int axis = have_same_layout(a, b) && !a->layout->partial && weft_ndim(a) < WEFT_MAX_DIMS
+                   ? axis_of_time(a, dim)
+                   : -1;
+
+    return axis < 0 ? scan(WF_OP_linear_scan, a, b, dim, false)
+                    : scan_sharded_time(a, b, dim, axis);
 }
 
 /* ---- public functions ---- */
@@ -110,7 +195,7 @@ weft_tensor *weft_linear_scan(weft_tensor *a, weft_tensor *b, weft_tensor *befor
     WF_TRY_PTR(wf_need_float(a, "linear_scan"));
     d = wf_normalize_dim(dim, weft_ndim(a), "linear_scan");
     if (d < 0) return NULL;
-    h = scan(WF_OP_linear_scan, a, b, d, false);
+    h = linear_scan(a, b, d);
     if (!before) return h;
-    return weft_add(h, weft_mul(scan(WF_OP_cumprod, a, NULL, d, false), before));
+    return weft_add(h, weft_mul(weft_cumprod(a, d), before));
 }

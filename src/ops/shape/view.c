@@ -275,4 +275,9 @@ bool wf_view_unchanged(const struct wf_infer *call, const struct wf_tensor_desc 
     return true;
 }
 
+weft_tensor *wf_without_grad_types(weft_tensor *t)
+{
+    return t && t->layout->grad_types.mesh ? wf_dispatch_unary_op(WF_OP_untyped, t) : t;
+}
+
 weft_tensor *weft_detach(weft_tensor *x) { return wf_dispatch_unary_op(WF_OP_detach, x); }

@@ -64,10 +64,9 @@ static void finish_count(int64_t n, const void *acc, void *y, int64_t stride, do
     }
 #define ALL(op)                                                                                    \
     {                                                                                              \
-        [WEFT_F32] = LOOPS(f32, op),   [WEFT_F64] = LOOPS(f64, op),                                \
-        [WEFT_BF16] = LOOPS(bf16, op), [WEFT_F16] = LOOPS(f16, op),                                \
-        [WEFT_I32] = LOOPS(i32, op),   [WEFT_I64] = LOOPS(i64, op),                                \
-        [WEFT_U8] = LOOPS(u8, op),     [WEFT_BOOL] = LOOPS(u8, op)                                 \
+        [WEFT_F32] = LOOPS(f32, op), [WEFT_F64] = LOOPS(f64, op), [WEFT_BF16] = LOOPS(bf16, op),   \
+        [WEFT_F16] = LOOPS(f16, op), [WEFT_I32] = LOOPS(i32, op), [WEFT_I64] = LOOPS(i64, op),     \
+        [WEFT_U8] = LOOPS(u8, op), [WEFT_BOOL] = LOOPS(u8, op)                                     \
     }
 
 const struct wf_reductions WF_ISA_NAME(wf_reductions) = {

@@ -1,6 +1,6 @@
 /*
- * along_dim.h: ops of one or two operands and a result, all of one shape and dtype, that run along a
- * dim (softmax, scans): the engine, and the form of their loops in cpu/isa/.
+ * along_dim.h: ops of one or two operands and a result, all of one shape and dtype, that run along
+ * a dim (softmax, scans): the engine, and the form of their loops in cpu/isa/.
  *
  * Dense operands go in one call, as rows for the last dim and as columns for another; strided ones
  * row by row through scratch.

@@ -200,7 +200,8 @@ weft_status wf_cpu_index_of(struct wf_kernel_call *k)
     k->run = k->out[0]->numel == 0 ? wf_kernel_run_noop : run_lines;
     if (k->out[0]->numel == 0 || inner < 0 || p->kept.dim[inner].step[X] != p->bytes)
         return WEFT_OK;
-    p->columns = wf_loop_nest_remove_dim(&p->kept, inner); /* the last kept dim: y's are dense too */
+    p->columns =
+        wf_loop_nest_remove_dim(&p->kept, inner); /* the last kept dim: y's are dense too */
     k->run = run_columns;
     return WEFT_OK;
 }

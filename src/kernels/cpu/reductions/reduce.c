@@ -131,8 +131,8 @@ static void run_columns(const struct wf_kernel_call *k, void *const *out, const 
         int64_t y = (kept.at[Y] - (char *)out[0]) / p->bytes;
 
         for (int64_t j = 0; j < p->columns.size; j += WF_REDUCE_COLUMNS) {
-            int64_t n = p->columns.size - j < WF_REDUCE_COLUMNS ? p->columns.size - j
-                                                                : WF_REDUCE_COLUMNS;
+            int64_t n =
+                p->columns.size - j < WF_REDUCE_COLUMNS ? p->columns.size - j : WF_REDUCE_COLUMNS;
 
             reduce_columns(p, n, kept.at[X] + j * p->columns.step[X],
                            load_numbers(p, numbers, y + j * apart, n, apart, room),

@@ -32,11 +32,11 @@ typedef struct wf_reduce_loops wf_reduce_loops_of[WEFT_DTYPE_COUNT];
 
 struct wf_reductions {
     wf_reduce_loops_of sum, max, min, prod;
-    wf_reduce_loops_of count;                       /* of those that are not 0, always i64 */
+    wf_reduce_loops_of count; /* of those that are not 0, always i64 */
     wf_reduce_loops_of norm_0, norm_1, norm_2, norm_most, norm_least; /* of floats */
-    wf_reduce_loops_of norm_p;                      /* number: p, scale: 1 / p */
-    wf_reduce_loops_of deviation;                   /* of (x - number)^2, their sum */
-    wf_reduce_loops_of sum_exp;                     /* of exp(x - number), their sum */
+    wf_reduce_loops_of norm_p;                                        /* number: p, scale: 1 / p */
+    wf_reduce_loops_of deviation; /* of (x - number)^2, their sum */
+    wf_reduce_loops_of sum_exp;   /* of exp(x - number), their sum */
 };
 
 WF_ISA_TABLE(struct wf_reductions, wf_reductions)
