@@ -429,11 +429,13 @@ WT_TEST_IN_WORLD(offsets__are_of_this_ranks_storage, w)
     WT_ALL(weft_local_numel(y) == 0 || weft_local_storage_offset(y) == 2);
     WT_ALL(wt_has_shape(y, 2, 12, 6));
     y = weft_slice(wt_spread(w, wt_whole(WEFT_F32, 0, 10, 12), "S(1)"), 0, 2, 10);
-    WT_ALL(weft_local_storage_offset(y) == 2 * weft_chunk_size(12, wt_ranks(), weft_world_rank()));
+    WT_ALL(weft_local_numel(y) == 0 ||
+           weft_local_storage_offset(y) == 2 * weft_chunk_size(12, wt_ranks(), weft_world_rank()));
     if (wt_ranks() == 6) WT_EQ(weft_local_storage_offset(y), 4);
     WT_ALL(wt_has_shape(y, 2, 8, 12));
     y = weft_slice_step(wt_spread(w, wt_whole(WEFT_F32, 0, 10, 12), "S(1)"), 0, 3, 9, 2);
-    WT_ALL(weft_local_storage_offset(y) == 3 * weft_chunk_size(12, wt_ranks(), weft_world_rank()));
+    WT_ALL(weft_local_numel(y) == 0 ||
+           weft_local_storage_offset(y) == 3 * weft_chunk_size(12, wt_ranks(), weft_world_rank()));
     WT_STILL(w);
 }
 
