@@ -21,7 +21,10 @@
 #define SHAPE(n, ...)                                                                              \
     .attr_words = WF_ATTR_WORDS(shape, size, n), .attrs.shape = {.size = {__VA_ARGS__}}
 /* at, then what the index tensors count; the result's size where nothing is put into */
-#define COUNTED(...) {__VA_ARGS__, -1}
+#define COUNTED(...)                                                                               \
+    {                                                                                              \
+        __VA_ARGS__, -1                                                                            \
+    }
 #define INDEX(at_, ...) ATTRS(index, .at = at_, .wrap = true, .dim = COUNTED(__VA_ARGS__))
 #define PUT(at_, ...) ATTRS(index_put, .at = at_, .wrap = true, .dim = COUNTED(__VA_ARGS__))
 #define PUT_SIZED(at_, dim_, ...)                                                                  \

@@ -119,14 +119,14 @@ static weft_tensor *chunks(weft_tensor *x)
 {
     weft_tensor *piece[8];
 
-    return reversed(piece, weft_split_chunks(piece, x, 0, 4), 0);
+    return reversed(piece, weft_split_chunks(piece, 4, x, 0), 0);
 }
 
 static weft_tensor *equal_pieces(weft_tensor *x)
 {
     weft_tensor *piece[4];
 
-    return weft_tensor_split(piece, x, 0, 4) == WEFT_OK ? reversed(piece, 4, 0) : NULL;
+    return weft_split_even(piece, 4, x, 0) == WEFT_OK ? reversed(piece, 4, 0) : NULL;
 }
 
 static weft_tensor *pieces_of_3(weft_tensor *x)
@@ -273,7 +273,8 @@ static int64_t read_numbers(char *line, double *values)
 
 static bool find_golden(const char *name, struct golden *golden)
 {
-    static const char path[] = WT_SOURCE_DIR "/tests/golden/indexing.txt";
+    static const char path[] = WT_SOURCE_DIR "/"
+                                             "tests/golden/indexing.txt";
     FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t room = 0, length = strlen(name);

@@ -132,13 +132,13 @@ WT_TEST_IN_WORLD(pieces__have_these_sizes, w)
     static const int64_t chunked[] = {3, 3, 3, 1}, even[] = {3, 3, 2, 2};
     weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 0, 10, 3), "S(1)"), *piece[12];
 
-    WT_EQ(weft_split_chunks(piece, x, 0, 4), 4);
+    WT_EQ(weft_split_chunks(piece, 4, x, 0), 4);
     for (int k = 0; k < 4; k++) WT_EQ(weft_size(piece[k], 0), chunked[k]);
-    WT_EQ(weft_split_chunks(piece, x, 0, 6), 5);
-    WT_EQ(weft_tensor_split(piece, x, 0, 4), WEFT_OK);
+    WT_EQ(weft_split_chunks(piece, 6, x, 0), 5);
+    WT_EQ(weft_split_even(piece, 4, x, 0), WEFT_OK);
     for (int k = 0; k < 4; k++) WT_EQ(weft_size(piece[k], 0), even[k]);
     WT_EQ(weft_split_size(piece, x, 0, 20), 1);
-    WT_ALL(weft_split_chunks(piece, x, 0, 0) == -1);
+    WT_ALL(weft_split_chunks(piece, 0, x, 0) == -1);
     weft_error_clear();
     WT_ALL(weft_split_size(piece, x, 0, 0) == -1);
     weft_error_clear();
