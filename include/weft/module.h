@@ -126,7 +126,7 @@ WEFT_API weft_status weft_module_set_buffer(weft_module *m, const char *name, we
  * Give parameters and buffers of the tree that are on the meta device elements on another one; each
  * rank makes room for its shard only. Parameters that a layer made get the first values that they
  * would have had with elements from the start, whatever was drawn since; those of one's own and
- * buffers are undefined.
+ * buffers are undefined. Placements stay, partial ones too.
  *
  * So a model is made without elements, spread over a mesh, and only then takes memory, with the
  * bits of the same model made in one piece. A parameter that modules elsewhere in the whole tree

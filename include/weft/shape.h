@@ -69,11 +69,11 @@ WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, cons
 /** Pieces of `size` elements, the last one of what is left; room for ceil(dim / size).
  *  gives: their number, -1 with an error */
 WEFT_API int weft_split_size(weft_tensor **out, weft_tensor *x, int dim, int64_t size);
-/** At most `n` pieces of ceil(dim / n) elements. gives: their number, which may be less than n; -1
- *  with an error */
-WEFT_API int weft_split_chunks(weft_tensor **out, weft_tensor *x, int dim, int n);
-/** `n` pieces whose sizes differ by at most one, the larger ones first. */
-WEFT_API weft_status weft_tensor_split(weft_tensor **out, weft_tensor *x, int dim, int n);
+/** At most `n` pieces of ceil(dim / n) elements (PyTorch: chunk). gives: their number, which may be
+ *  less than n; -1 with an error */
+WEFT_API int weft_split_chunks(weft_tensor **out, int n, weft_tensor *x, int dim);
+/** `n` pieces whose sizes differ by at most one, the larger ones first (PyTorch: tensor_split). */
+WEFT_API weft_status weft_split_even(weft_tensor **out, int n, weft_tensor *x, int dim);
 /** Each element of a dim, which disappears; room for as many as the dim has. */
 WEFT_API weft_status weft_unbind(weft_tensor **out, weft_tensor *x, int dim);
 WEFT_API weft_tensor *weft_cat(weft_tensor *const *x, int n, int dim);

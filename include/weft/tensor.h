@@ -81,6 +81,9 @@ WEFT_API weft_device weft_tensor_device(const weft_tensor *t);
  * fails: WEFT_ERR_ARG for no device
  */
 WEFT_API weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device);
+/** The same, but partial where t is: room for this rank's terms. ranks: any; local. gives, fails:
+ * as weft_empty_like */
+WEFT_API weft_tensor *weft_empty_like_partial(const weft_tensor *t, weft_device device);
 
 /**
  * A row-major copy of the tensor on another device (PyTorch: Tensor.to).

@@ -115,7 +115,7 @@ static weft_tensor *materialize_parameter(const struct wf_parameter *p, int devi
     weft_tensor *t;
 
     if (weft_tensor_device(p->tensor) != WEFT_META) return p->tensor;
-    t = weft_empty_like(p->tensor, (weft_device)device);
+    t = weft_empty_like_partial(p->tensor, (weft_device)device);
     if (t) WF_TRY_PTR(wf_initial_values_fill(t, &p->first));
     return t;
 }

@@ -51,3 +51,13 @@ weft_tensor *weft_empty_like(const weft_tensor *t, weft_device device)
     return empty_on_device(wf_layout_with_placements(t->layout, placements), t, device,
                            "empty_like");
 }
+
+weft_tensor *weft_empty_like_partial(const weft_tensor *t, weft_device device)
+{
+    if (!t) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(t, "empty_like_partial"));
+    WF_NEED_PTR((unsigned)device < WEFT_DEVICES, WEFT_ERR_ARG,
+                "empty_like_partial: there is no device %d", (int)device);
+    return empty_on_device(wf_layout_with_placements(t->layout, t->layout->placements), t, device,
+                           "empty_like_partial");
+}

@@ -16,6 +16,7 @@ WT_TEST(copy__says_what_differs)
 
     WT_FAILS(weft_copy_(into, weft_full(WEFT_F32, (int64_t[]){3, 2}, 2, 0)), WEFT_ERR_SHAPE,
              "copy_: shapes differ: f32[3,2]");
+    WT_EQ(weft_copy_(wt_spread(&w, into, "S(0)"), wt_spread(&w, into, "R")), WEFT_OK);
     WT_FAILS(weft_copy_(into, wt_spread(&w, into, "R")), WEFT_ERR_SHAPE, "copy_: layouts differ");
     WT_EQ(weft_copy_(into, weft_full(WEFT_F32, (int64_t[]){2, 3}, 2, 4)), WEFT_OK);
     WT_ALL(wt_is_all(into, 4));

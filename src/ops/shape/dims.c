@@ -43,15 +43,17 @@ static bool can_be_viewed(const weft_tensor *x, const int64_t *shape, int ndim)
  * same shape. */
 static weft_status refuse_view(const weft_tensor *x)
 {
-    static const char *const text =
-        "view: the elements of %s do not lie so that they can be seen in this shape; weft_reshape "
-        "copies them";
     char what[256];
 
     weft_tensor_format(x, what, sizeof what);
-    if (wf_is_plain(x) || wf_layout_shards_equal(x->layout))
-        return WF_FAIL(WEFT_ERR_SHAPE, text, what);
-    return WF_FAIL_LOCAL(WEFT_ERR_SHAPE, text, what);
+    WF_NEED(!wf_is_plain(x) && !wf_layout_shards_equal(x->layout), WEFT_ERR_SHAPE,
+            "view: the elements of %s do not lie so that they can be seen in this shape; "
+            "weft_reshape copies them",
+            what);
+    return WF_FAIL_LOCAL(WEFT_ERR_SHAPE,
+                         "view: this rank's elements of %s do not lie so that they can be seen in "
+                         "this shape; weft_reshape copies them",
+                         what);
 }
 
 weft_tensor *weft_view(weft_tensor *x, const int64_t *shape, int ndim)

@@ -113,7 +113,7 @@ int weft_split_size(weft_tensor **out, weft_tensor *x, int dim, int64_t size)
     return pieces_of_size("split_size", out, x, d, size);
 }
 
-int weft_split_chunks(weft_tensor **out, weft_tensor *x, int dim, int n)
+int weft_split_chunks(weft_tensor **out, int n, weft_tensor *x, int dim)
 {
     int d = dim_to_cut("split_chunks", out, x, dim);
     int64_t each;
@@ -128,15 +128,15 @@ int weft_split_chunks(weft_tensor **out, weft_tensor *x, int dim, int n)
     return pieces_of_size("split_chunks", out, x, d, each);
 }
 
-weft_status weft_tensor_split(weft_tensor **out, weft_tensor *x, int dim, int n)
+weft_status weft_split_even(weft_tensor **out, int n, weft_tensor *x, int dim)
 {
-    int d = dim_to_cut("tensor_split", out, x, dim);
+    int d = dim_to_cut("split_even", out, x, dim);
     int64_t start = 0, size;
 
     if (d < 0) return weft_error_status();
-    WF_NEED(n > 0, WEFT_ERR_ARG, "tensor_split: %d pieces", n);
+    WF_NEED(n > 0, WEFT_ERR_ARG, "split_even: %d pieces", n);
     size = x->layout->desc.global[d];
-    if (n > 1) x = wf_gather_dim("tensor_split", x, d);
+    if (n > 1) x = wf_gather_dim("split_even", x, d);
     if (!x) return weft_error_status();
     for (int i = 0; i < n; i++) {
         int64_t piece = size / n + (i < size % n);
