@@ -40,8 +40,8 @@ WT_TEST_IN_WORLD(in_place__a_partial_operand_goes_into_a_shard, w)
 
     for (int k = 0; k < 2; k++) {
         weft_tensor *x = wt_whole(WEFT_F32, 0, rows[k], 4), *t = wt_spread(w, x, "S(0)");
-        weft_tensor *terms = wt_partial(w, weft_full(WEFT_F32, (int64_t[]){rows[k], 4}, 2, 2),
-                                        WEFT_SUM);
+        weft_tensor *terms =
+            wt_partial(w, weft_full(WEFT_F32, (int64_t[]){rows[k], 4}, 2, 2), WEFT_SUM);
 
         WT_ALL(weft_add_(t, terms) == t);
         WT_MOVED(w, WEFT_COLL_REDUCE_SCATTER, 1);
@@ -79,7 +79,8 @@ WT_TEST_IN_WORLD(in_place__a_partial_target_takes_a_whole_addend_once, w)
     weft_tensor *t = wt_partial(w, wt_constant(3, 4, 2), WEFT_SUM);
 
     WT_ALL(weft_add_(t, wt_spread(w, wt_constant(3, 4, 5), "R")) == t);
-    WT_ALL(weft_mul_scalar_(t, 2) == t && weft_sub_(t, wt_partial(w, wt_constant(3, 4, 1), WEFT_SUM)) == t);
+    WT_ALL(weft_mul_scalar_(t, 2) == t &&
+           weft_sub_(t, wt_partial(w, wt_constant(3, 4, 1), WEFT_SUM)) == t);
     WT_STILL(w);
     WT_ALL(wt_is_placed(t, "P"));
     WT_ALL(wt_is_all(t, 2 * (2 * ranks + 5) - ranks));

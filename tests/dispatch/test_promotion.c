@@ -103,7 +103,8 @@ WT_TEST(promotion__beside_plain_numbers_and_of_functions)
     WT_ALL(weft_tensor_dtype(y) == WEFT_F64 && wt_is_all(y, 3));
     y = weft_where_scalar(weft_logical_not(truth), three, 0.25);
     WT_ALL(weft_tensor_dtype(y) == WEFT_F32 && wt_is_all(y, 0.25));
-    y = weft_lerp(three, weft_full(WEFT_BF16, (int64_t[]){5}, 1, 5), weft_full(WEFT_F64, NULL, 0, 0.5));
+    y = weft_lerp(three, weft_full(WEFT_BF16, (int64_t[]){5}, 1, 5),
+                  weft_full(WEFT_F64, NULL, 0, 0.5));
     WT_ALL(weft_tensor_dtype(y) == WEFT_BF16 && wt_is_all(y, 4));
     weft_scope_close(scope);
 }
@@ -114,7 +115,7 @@ WT_TEST(promotion__whole_quotients)
     static const weft_dtype dtypes[] = {WEFT_I8, WEFT_I16, WEFT_I32, WEFT_I64, WEFT_F32, WEFT_BF16};
     static const struct {
         double a, b, down, toward_0;
-    } cases[] = {{7, 2, 3, 3},   {-7, 2, -4, -3}, {7, -2, -4, -3}, {-7, -2, 3, 3},
+    } cases[] = {{7, 2, 3, 3},    {-7, 2, -4, -3}, {7, -2, -4, -3}, {-7, -2, 3, 3},
                  {-6, 3, -2, -2}, {0, -5, 0, 0},   {-1, 100, -1, 0}};
 
     for (int k = 0; k < 6 * 7; k++) {

@@ -34,6 +34,14 @@
     CAST(from, from_type, load, i16, int16_t, (int16_t)to_i32)                                     \
     CAST(from, from_type, load, i8, int8_t, (int8_t)to_i32)
 
+/* Where the machine has instructions for f16, which give the same bits, they do what is more than a
+ * few elements. */
+#ifdef __F16C__
+#include <immintrin.h>
+#define cast_f16_f32 cast_f16_f32_rest
+#define cast_f32_f16 cast_f32_f16_rest
+#endif
+
 CAST_FROM(f32, float, SAME, wf_f64_to_i32, wf_f64_to_i64)
 CAST_FROM(f64, double, SAME, wf_f64_to_i32, wf_f64_to_i64)
 CAST_FROM(bf16, wf_bf16, wf_bf16_to_f32, wf_f64_to_i32, wf_f64_to_i64)
@@ -43,6 +51,37 @@ CAST_FROM(i64, int64_t, SAME, (int32_t), (int64_t))
 CAST_FROM(u8, uint8_t, SAME, (int32_t), (int64_t))
 CAST_FROM(i16, int16_t, SAME, (int32_t), (int64_t))
 CAST_FROM(i8, int8_t, SAME, (int32_t), (int64_t))
+
+#ifdef __F16C__
+#undef cast_f16_f32
+#undef cast_f32_f16
+
+static void cast_f16_f32(int64_t n, void *out, const void *const *in,
+                         const struct wf_scalars *scalars)
+{
+    const wf_f16 *x = in[0];
+    float *y = out;
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i,
+                         _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
+    cast_f16_f32_rest(n - i, y + i, (const void *const[]){x + i}, scalars);
+}
+
+static void cast_f32_f16(int64_t n, void *out, const void *const *in,
+                         const struct wf_scalars *scalars)
+{
+    const float *x = in[0];
+    wf_f16 *y = out;
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(y + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    cast_f32_f16_rest(n - i, y + i, (const void *const[]){x + i}, scalars);
+}
+#endif
 
 #define WHERE(bytes, type)                                                                         \
     static void where_##bytes(int64_t n, void *out, const void *const *in,                         \

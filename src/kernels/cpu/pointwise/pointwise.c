@@ -20,8 +20,6 @@ static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)
         return WF_ISA_PICK(wf_pointwise_f64);
     case WEFT_BF16:
         return WF_ISA_PICK(wf_pointwise_bf16);
-    case WEFT_F16:
-        return WF_ISA_PICK(wf_pointwise_f16);
     case WEFT_I32:
         return WF_ISA_PICK(wf_pointwise_i32);
     case WEFT_I64:

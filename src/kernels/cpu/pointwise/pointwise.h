@@ -19,7 +19,6 @@ struct wf_pointwise {
 WF_ISA_TABLE(struct wf_pointwise, wf_pointwise_f32)
 WF_ISA_TABLE(struct wf_pointwise, wf_pointwise_f64)
 WF_ISA_TABLE(struct wf_pointwise, wf_pointwise_bf16)
-WF_ISA_TABLE(struct wf_pointwise, wf_pointwise_f16)
 WF_ISA_TABLE(struct wf_pointwise, wf_pointwise_i32)
 WF_ISA_TABLE(struct wf_pointwise, wf_pointwise_i64)
 WF_ISA_TABLE(struct wf_pointwise, wf_pointwise_u8)

@@ -78,20 +78,20 @@ template <class E> struct scalars_as {
         typedef real<E> T;                                                                         \
                                                                                                    \
         explicit name##_of(const struct wf_scalars *scalars) : scalars_as<E>(scalars) {}           \
-        __device__ __forceinline__ E operator()(E first, E second, E third) const                  \
+        __device__ __forceinline__ E operator()(E left, E middle, E right) const                   \
         {                                                                                          \
-            const T a = to_real(first), b = to_real(second), c = to_real(third), s = this->first;  \
+            const T a = to_real(left), b = to_real(middle), c = to_real(right), s = this->first;   \
                                                                                                    \
             (void)s;                                                                               \
             return from_real<E>(value);                                                            \
         }                                                                                          \
     };
-#define WF_UNARY(name, scalars, numbers, rises, saved, sample, value, gradient)                           \
+#define WF_UNARY(name, scalars, numbers, rises, saved, sample, value, gradient)                    \
     WF_OF_ONE(name, E, value) WF_GRADIENT_OF_ONE(name, gradient)
 #define WF_UNARY_BY_OPS(name, scalars, numbers, linear, saved, sample, value)                      \
     WF_OF_ONE(name, E, value)
 #define WF_BINARY(name, numbers, linear, saved, sample_a, sample_b, value) WF_OF_TWO(name, E, value)
-#define WF_TERNARY(name, scalars, numbers, linear, saved, sample_a, sample_b, sample_c, value)       \
+#define WF_TERNARY(name, scalars, numbers, linear, saved, sample_a, sample_b, sample_c, value)     \
     WF_OF_THREE(name, value)
 #define WF_WHOLE_BINARY(name, sample_a, sample_b, value) WF_OF_TWO(name, E, value)
 #define WF_COMPARE(name, value) WF_OF_TWO(name, boolean, value)

@@ -2,5 +2,5 @@
 #define WF_TYPE_BF16
 #include "kernels/cpu/isa/element_type.h"
 
-#define WF_BY_BLOCKS
+#define WF_LIBM_BY_BLOCKS
 #include "kernels/cpu/isa/pointwise/pointwise.inc"
