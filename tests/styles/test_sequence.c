@@ -205,12 +205,16 @@ static void want_gradients(weft_module *block, int wanted)
 /* MATH-09, at its sizes and others: which gradients are wanted changes nothing of the forward. */
 WT_TEST(sequence__between_an_embedding_and_a_linear_layer)
 {
-    const weft_plan plan[] = {{"embedding", weft_rowwise_parallel_with((weft_style_options){
-                                                .input_layouts = "R", .output_layouts = "S(1)"})},
-                              {"norm", weft_sequence_parallel()},
-                              {"linear", weft_colwise_parallel_with((weft_style_options){
-                                             .input_layouts = "S(1)", .output_layouts = "R"})},
-                              {0}};
+    /* plain shards of a dim that a layer does not know must be even; others go on distributed */
+    const bool uneven = 8 % wt_ranks() != 0;
+    const weft_style_options table = {
+        .input_layouts = "R", .output_layouts = "S(1)", .keep_distributed = uneven};
+    const weft_style_options linear = {.input_layouts = "S(1)", .output_layouts = "R"};
+    const weft_plan plan[] = {
+        {"embedding", weft_rowwise_parallel_with(table)},
+        {"norm", weft_sequence_parallel_with((weft_style_options){.keep_distributed = uneven})},
+        {"linear", weft_colwise_parallel_with(linear)},
+        {0}};
 
     for (int k = 0; k < 16; k++) {
         int64_t width = k < 8 ? 10 : 6, ranks = wt_ranks();
