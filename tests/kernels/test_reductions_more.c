@@ -36,11 +36,11 @@ static const struct op ops[] = {
     {"count_nonzero", wf_cpu_count_nonzero, false, false, true, false, 0, 0},
     {"deviation", wf_cpu_deviation, true, true, false, true, 0, 0},
     {"sum_exp", wf_cpu_sum_exp, true, true, false, true, 0, 0},
-    {"norm 2", wf_cpu_norm, true, false, false, false, 0, 2},
+    {"norm 2", wf_cpu_norm, true, true, false, false, 0, 2},
     {"norm 1", wf_cpu_norm, true, true, false, false, 0, 1},
     {"norm 0", wf_cpu_norm, true, true, false, false, 0, 0},
-    {"norm inf", wf_cpu_norm, true, false, false, false, 0, INFINITY},
-    {"norm -inf", wf_cpu_norm, true, false, false, false, INFINITY, -INFINITY},
+    {"norm inf", wf_cpu_norm, true, true, false, false, 0, INFINITY},
+    {"norm -inf", wf_cpu_norm, true, true, false, false, INFINITY, -INFINITY},
     {"norm 2.5", wf_cpu_norm, true, true, false, false, 0, 2.5},
 };
 enum { OPS = sizeof ops / sizeof *ops };
