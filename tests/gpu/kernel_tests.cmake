@@ -18,6 +18,7 @@ set(subjects
     pointwise
     random
     reduce
+    reductions_more
     rotary_swiglu
     softmax
     topk

@@ -175,4 +175,86 @@ WT_TEST(sequence__refuses_what_has_no_sequence)
     WT_ALL(!weft_tensor_mesh(weft_module_parameter(norm, "weight")));
 }
 
+/* ---- a block of an embedding, a norm and a linear layer ---- */
+
+static weft_module *block_of(int64_t width)
+{
+    weft_module *block = weft_sequential_new();
+    weft_embedding_config table = {.rows = 32, .width = width, .dtype = WEFT_F64};
+
+    weft_module_add_child(block, "embedding", weft_embedding_new(table));
+    weft_module_add_child(
+        block, "norm", weft_layer_norm_new((weft_norm_config){.width = width, .dtype = WEFT_F64}));
+    weft_module_add_child(
+        block, "linear",
+        weft_linear_new((weft_linear_config){.in = {width}, .out = {width}, .dtype = WEFT_F64}));
+    return wt_own(block);
+}
+
+static const char *const block_parameters[] = {"embedding.weight", "norm.weight", "norm.bias",
+                                               "linear.weight", "linear.bias"};
+
+/* Bits of `wanted`: the embedding, the norm, the linear layer. */
+static void want_gradients(weft_module *block, int wanted)
+{
+    for (int i = 0; i < 5; i++)
+        weft_set_requires_grad(weft_module_parameter(block, block_parameters[i]),
+                               wanted >> (i + 1) / 2 & 1);
+}
+
+/* MATH-09, at its sizes and others: which gradients are wanted changes nothing of the forward. */
+WT_TEST(sequence__between_an_embedding_and_a_linear_layer)
+{
+    /* plain shards of a dim that a layer does not know must be even; others go on distributed */
+    const bool uneven = 8 % wt_ranks() != 0;
+    const weft_style_options table = {
+        .input_layouts = "R", .output_layouts = "S(1)", .keep_distributed = uneven};
+    const weft_style_options linear = {.input_layouts = "S(1)", .output_layouts = "R"};
+    const weft_plan plan[] = {
+        {"embedding", weft_rowwise_parallel_with(table)},
+        {"norm", weft_sequence_parallel_with((weft_style_options){.keep_distributed = uneven})},
+        {"linear", weft_colwise_parallel_with(linear)},
+        {0}};
+
+    for (int k = 0; k < 16; k++) {
+        int64_t width = k < 8 ? 10 : 6, ranks = wt_ranks();
+        weft_mesh *mesh;
+        weft_module *one, *many;
+        weft_tensor *tokens, *y_one, *y, *c;
+        weft_ledger *ledger;
+
+        wt_row("width %d, gradients %d", (int)width, k % 8);
+        mesh = wt_own(given_mesh());
+        weft_manual_seed(3);
+        one = block_of(width);
+        weft_manual_seed(3);
+        many = block_of(width);
+        tokens = given_tokens(k < 8 ? 8 : 3, 8, 32, 3);
+        want_gradients(one, k % 8);
+        want_gradients(many, k % 8);
+        WT_EQ(weft_parallelize_module(many, mesh, plan), WEFT_OK);
+        ledger = wt_own(weft_ledger_open());
+        y_one = weft_call(one, tokens);
+        y = weft_call(many, tokens);
+        WT_EQ(weft_ledger_count(ledger, WEFT_COLL_REDUCE_SCATTER, WEFT_DIRECTION_FORWARD, NULL),
+              ranks > 1);
+        WT_EQ(weft_ledger_count(ledger, WEFT_COLL_ALL_GATHER, WEFT_DIRECTION_FORWARD, NULL),
+              ranks > 1 ? 2 : 0);
+        WT_EQ(weft_ledger_count(ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_FORWARD, NULL),
+              ranks > 1 ? 3 : 0);
+        WT_ALL(wt_near_tensors(y, y_one, WT_WITHIN(1e-12)));
+        if (k % 8 == 0) continue;
+        c = given_like(y_one);
+        WT_EQ(weft_backward(weft_sum_all(weft_mul(y_one, c))), WEFT_OK);
+        WT_EQ(weft_backward(weft_sum_all(weft_mul(y, c))), WEFT_OK);
+        for (int i = 0; i < 5; i++) {
+            weft_tensor *dx = weft_grad(weft_module_parameter(many, block_parameters[i]));
+
+            if (!(k % 8 >> (i + 1) / 2 & 1)) continue;
+            WT_ALL(wt_near_tensors(dx, weft_grad(weft_module_parameter(one, block_parameters[i])),
+                                   WT_WITHIN(1e-11)));
+        }
+    }
+}
+
 int main(int argc, char **argv) { return wt_main(argc, argv, "sequence"); }

@@ -118,6 +118,22 @@ GIVES(mean, weft_mean(t, first_dim, 1, false))
 GIVES(max, weft_amax(t, first_dim, 1, false))
 GIVES(topk, weft_topk(t, 1, 0, NULL))
 GIVES(argmax, weft_argmax(t, 0))
+GIVES(prod, weft_prod(t, first_dim, 1, false))
+GIVES(norm, weft_norm(t, 2, first_dim, 1, false))
+GIVES(std, weft_std(t, first_dim, 1, 1, false))
+GIVES(any, weft_any(t, first_dim, 1, false))
+GIVES(nanmean, weft_nanmean(t, first_dim, 1, false))
+GIVES(argmin_all, weft_argmin_all(t))
+GIVES(max_with_index, weft_max_with_index(t, 0, false, NULL))
+GIVES(sort, weft_sort(t, 0, false, NULL))
+GIVES(histc, weft_histc(t, 3, 0, 1))
+GIVES(logsumexp, weft_logsumexp(t, first_dim, 1, false))
+GIVES(layer_norm, weft_layer_norm(t, NULL, NULL, 1e-5))
+GIVES(rms_norm, weft_rms_norm(t, NULL, 1e-5))
+GIVES(batch_norm, weft_batch_norm(t, NULL, NULL, 1e-5, (weft_batch_norm_options){.training = true}))
+GIVES(group_norm, weft_group_norm(t, 1, NULL, NULL, 1e-5))
+GIVES(cumsum, weft_cumsum(t, 0))
+GIVES(linear_scan, weft_linear_scan(t, t, NULL, 0))
 GIVES(cross_entropy, weft_cross_entropy(t, t, 0))
 GIVES(rotary, weft_rotary(t, NULL, (weft_rotary_options){0}))
 GIVES(embedding, weft_embedding(t, t))
@@ -175,7 +191,23 @@ static const struct entry entries[] = {
     {"mean", mean},
     {"max", max},
     {"topk", topk},
-    {"detach", argmax},
+    {"argmax", argmax},
+    {"prod", prod},
+    {"norm", norm},
+    {"std", std},
+    {"any", any},
+    {"nanmean", nanmean},
+    {"argmin", argmin_all},
+    {"max", max_with_index},
+    {"sort", sort},
+    {"histc", histc},
+    {"logsumexp", logsumexp},
+    {"layer_norm", layer_norm},
+    {"rms_norm", rms_norm},
+    {"batch_norm", batch_norm},
+    {"group_norm", group_norm},
+    {"cumsum", cumsum},
+    {"linear_scan", linear_scan},
     {"cross_entropy", cross_entropy},
     {"rotary", rotary},
     {"embedding", embedding},

@@ -15,6 +15,13 @@ template <> __device__ __forceinline__ double lowest<double>() { return -INFINIT
 template <> __device__ __forceinline__ int32_t lowest<int32_t>() { return INT32_MIN; }
 template <> __device__ __forceinline__ int64_t lowest<int64_t>() { return INT64_MIN; }
 
+/** The highest. */
+template <class T> __device__ __forceinline__ T highest();
+template <> __device__ __forceinline__ float highest<float>() { return INFINITY; }
+template <> __device__ __forceinline__ double highest<double>() { return INFINITY; }
+template <> __device__ __forceinline__ int32_t highest<int32_t>() { return INT32_MAX; }
+template <> __device__ __forceinline__ int64_t highest<int64_t>() { return INT64_MAX; }
+
 template <class T> __device__ __forceinline__ T shuffle_xor(T value, int lanes)
 {
     uint32_t words[sizeof(T) / 4];
@@ -34,6 +41,24 @@ struct take_max {
     template <class T> __device__ __forceinline__ T operator()(T a, T b) const
     {
         return b > a || b != b ? b : a;
+    }
+};
+
+/** The smaller, or what is not a number. */
+struct take_min {
+    template <class T> __device__ __forceinline__ T operator()(T a, T b) const
+    {
+        return b < a || b != b ? b : a;
+    }
+};
+
+/** Integers wrap. */
+struct take_product {
+    __device__ __forceinline__ float operator()(float a, float b) const { return a * b; }
+    __device__ __forceinline__ double operator()(double a, double b) const { return a * b; }
+    __device__ __forceinline__ int64_t operator()(int64_t a, int64_t b) const
+    {
+        return (int64_t)((uint64_t)a * (uint64_t)b);
     }
 };
 

@@ -142,8 +142,8 @@ static weft_status check_sharded_norm(const char *who, const weft_tensor *x, con
 
 static bool has_sharded_rows(const weft_tensor *x)
 {
-    return x && wf_tensor_need_alive(x, "norm") == WEFT_OK && weft_ndim(x) > 0 &&
-           weft_dtype_is_float(weft_tensor_dtype(x)) && wf_is_sharded_along(x, weft_ndim(x) - 1);
+    return weft_ndim(x) > 0 && weft_dtype_is_float(weft_tensor_dtype(x)) &&
+           wf_is_sharded_along(x, weft_ndim(x) - 1);
 }
 
 weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, double eps)
@@ -151,6 +151,8 @@ weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *b
     struct wf_op_args args = {.scalars.s = {eps}};
     weft_tensor *more[2];
 
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "layer_norm"));
     if (has_sharded_rows(x)) {
         WF_TRY_PTR(check_sharded_norm("layer_norm", x, weight));
         WF_TRY_PTR(check_sharded_norm("layer_norm", x, bias));
@@ -164,6 +166,8 @@ weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double eps)
     struct wf_op_args args = {.scalars.s = {eps}};
     weft_tensor *more[1];
 
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "rms_norm"));
     if (has_sharded_rows(x)) {
         WF_TRY_PTR(check_sharded_norm("rms_norm", x, weight));
         return sharded_rms_norm(x, weight, eps);

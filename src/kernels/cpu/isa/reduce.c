@@ -48,6 +48,12 @@ static void finish_count(int64_t n, const void *acc, void *y, int64_t stride, do
     for (int64_t j = 0; j < n; j++) ((int64_t *)y)[j * stride] = ((const int64_t *)acc)[j];
 }
 
+/* The least of no bool is true. */
+static void start_min_of_bool(int64_t n, void *acc)
+{
+    for (int64_t j = 0; j < n; j++) ((int64_t *)acc)[j] = 1;
+}
+
 #define LOOPS(tag, op)                                                                             \
     {                                                                                              \
         op##_line_##tag, op##_columns_##tag, op##_start_##tag, op##_finish_##tag,                  \
@@ -72,7 +78,15 @@ static void finish_count(int64_t n, const void *acc, void *y, int64_t stride, do
 const struct wf_reductions WF_ISA_NAME(wf_reductions) = {
     .sum = ALL(sum),
     .max = ALL(max),
-    .min = ALL(min),
+    .min = {[WEFT_F32] = LOOPS(f32, min),
+            [WEFT_F64] = LOOPS(f64, min),
+            [WEFT_BF16] = LOOPS(bf16, min),
+            [WEFT_F16] = LOOPS(f16, min),
+            [WEFT_I32] = LOOPS(i32, min),
+            [WEFT_I64] = LOOPS(i64, min),
+            [WEFT_U8] = LOOPS(u8, min),
+            [WEFT_BOOL] = {min_line_u8, min_columns_u8, start_min_of_bool, min_finish_u8,
+                           min_finish_wide_u8}},
     .prod = ALL(prod),
     .count = {[WEFT_F32] = COUNT(f32),
               [WEFT_F64] = COUNT(f64),

@@ -247,8 +247,15 @@ static weft_status prepare_scaled(struct wf_kernel_call *k, const wf_reduce_loop
     return WEFT_OK;
 }
 
+/* Sums and products of bool are i64. */
+static bool is_bool_from_bool(const struct wf_kernel_call *k)
+{
+    return k->in[0]->dtype == WEFT_BOOL && k->out[0]->dtype == WEFT_BOOL;
+}
+
 weft_status wf_cpu_sum(struct wf_kernel_call *k)
 {
+    if (is_bool_from_bool(k)) return wf_fail_no_kernel(k, WEFT_BOOL);
     return prepare_scaled(k, WF_ISA_PICK(wf_reductions)->sum);
 }
 
@@ -264,6 +271,7 @@ weft_status wf_cpu_min(struct wf_kernel_call *k)
 
 weft_status wf_cpu_prod(struct wf_kernel_call *k)
 {
+    if (is_bool_from_bool(k)) return wf_fail_no_kernel(k, WEFT_BOOL);
     return prepare_plain(k, WF_ISA_PICK(wf_reductions)->prod);
 }
 

@@ -1,356 +1,145 @@
 /*
- * reduce.cu: sum and max over any dims of strided inputs.
+ * reduce.cu: sums (times s[0]), products, extremes and counts over any dims (reduce_loops.h).
  *
- *   x  ->  y, x's shape without the dims of reduce.dims (or with size 1); the sum times s[0]
- *
- * Where x has stride 1 along a dim that is kept, neighbouring threads have neighbouring outputs
- * (columns); elsewhere a warp or a block has one output and its threads lie along what is reduced
- * (lines). Where that makes few blocks, what is reduced is split: every piece leaves a partial
- * result in scratch, and combine_pieces takes them in order. How a call is split follows from its
- * shape alone, so its bits are the same on every device.
- *
- * Floats are added up in their computing type over a few elements and then in f64, integers in i64.
+ * Sums of floats are added up in their computing type over a few elements and then in f64, integers
+ * in i64.
  */
-#include "kernels/cuda/offset_map.h"
-#include "kernels/cuda/prepare.h"
-#include "kernels/cuda/reductions/row_loop.h"
+#include "kernels/cuda/reductions/reduce_loops.h"
 
 namespace
 {
 
-enum {
-    COLUMN_THREADS = 32, /* along columns; the others of a block take other rows */
-    ROW_THREADS = BLOCK / COLUMN_THREADS,
-    ROWS_AT_ONCE = 4,     /* whose loads are in flight together */
-    FEWEST_COLUMNS = 16,  /* below, lines use more of a warp */
-    SHORT_LINE = 1024,    /* up to here a warp is enough for a line */
-    WANTED_BLOCKS = 512,  /* for all multiprocessors of any device */
-    SHORTEST_PIECE = 8192 /* of a line */
-};
-
-template <class E> struct sum_of {
-    typedef real<E> part;
-    typedef double total;
-    typedef take_sum take;
-    static __device__ part start() { return 0; }
-    static __device__ E finish(total value, double scale)
+template <class E, class Out> struct sum_to : reduction<E, real<E>, double, Out, take_sum> {
+    static __device__ real<E> start() { return 0; }
+    static __device__ Out finish(double value, double scale)
     {
-        return from_real<E>((real<E>)(value * scale));
+        return from_real<Out>((real<Out>)(value * scale));
     }
 };
 
 /* Integers wrap; their sums are never scaled. */
-template <class E> struct integer_sum_of {
-    typedef int64_t part, total;
-    typedef take_sum take;
-    static __device__ part start() { return 0; }
-    static __device__ E finish(total value, double) { return (E)value; }
-};
-template <> struct sum_of<int32_t> : integer_sum_of<int32_t> {
-};
-template <> struct sum_of<int64_t> : integer_sum_of<int64_t> {
+template <class E, class Out>
+struct integer_sum_to : reduction<E, int64_t, int64_t, Out, take_sum> {
+    static __device__ int64_t start() { return 0; }
+    static __device__ Out finish(int64_t value, double) { return (Out)value; }
 };
 
-template <class E> struct max_of {
-    typedef real<E> part, total;
-    typedef take_max take;
-    static __device__ part start() { return lowest<part>(); }
-    static __device__ E finish(total value, double) { return from_real<E>(value); }
+template <class E, class Out> struct max_to : reduction<E, real<E>, real<E>, Out, take_max> {
+    static __device__ real<E> start() { return lowest<real<E>>(); }
+};
+template <>
+struct max_to<uint8_t, uint8_t> : reduction<uint8_t, int32_t, int32_t, uint8_t, take_max> {
+    static __device__ int32_t start() { return 0; }
+};
+template <>
+struct max_to<boolean, boolean> : reduction<boolean, int32_t, int32_t, boolean, take_max> {
+    static __device__ int32_t start() { return 0; }
 };
 
-struct pieces {
-    int64_t outputs, count, size; /* `count` elements of each output, `size` in a piece */
-    offset_map to;                /* number of an output -> its place in y */
+template <class E, class Out> struct min_to : reduction<E, real<E>, real<E>, Out, take_min> {
+    static __device__ real<E> start() { return highest<real<E>>(); }
+};
+template <>
+struct min_to<uint8_t, uint8_t> : reduction<uint8_t, int32_t, int32_t, uint8_t, take_min> {
+    static __device__ int32_t start() { return UINT8_MAX; }
+};
+template <>
+struct min_to<boolean, boolean> : reduction<boolean, int32_t, int32_t, boolean, take_min> {
+    static __device__ int32_t start() { return 1; }
 };
 
-struct lines {
-    struct pieces pieces;
-    offset_map kept, reduced; /* numbers of outputs and of what is reduced -> offsets in x */
+template <class E, class Out> struct product_to : reduction<E, real<E>, double, Out, take_product> {
+    static __device__ real<E> start() { return 1; }
+};
+template <class E>
+struct integer_product_to : reduction<E, int64_t, int64_t, int64_t, take_product> {
+    static __device__ int64_t start() { return 1; }
 };
 
-struct columns {
-    struct pieces pieces;
-    offset_map kept, reduced; /* the kept dims without the columns */
-    int64_t columns;
-    wide_divisor tiles; /* of columns: COLUMN_THREADS threads have one */
+template <class E> struct count_of : reduction<E, int32_t, int64_t, int64_t, take_sum> {
+    static __device__ int32_t start() { return 0; }
+    static __device__ int32_t map(real<E> v, int32_t) { return v != 0; }
 };
 
-/* A finished output, or one piece of it. */
-template <class Op, class E>
-__device__ __forceinline__ void write_result(const pieces &p, int64_t output,
-                                             typename Op::total value, E *y,
-                                             typename Op::total *partial, double scale)
+template <template <class, class> class Op, class E> constexpr wf_kernel_run *own()
 {
-    if (gridDim.y > 1)
-        partial[blockIdx.y * p.outputs + output] = value;
-    else
-        y[map_offset(p.to, output)] = Op::finish(value, scale);
+    return run_reduce<Op<E, E>, E>;
 }
 
-__device__ __forceinline__ int64_t end_of_piece(const pieces &p)
+template <template <class, class> class Op, class E, class Out> constexpr wf_kernel_run *wide()
 {
-    int64_t end = (blockIdx.y + 1) * p.size;
-
-    return end < p.count ? end : p.count;
+    return run_reduce<Op<E, Out>, E>;
 }
 
-template <class Op, class E>
-__global__ void __launch_bounds__(BLOCK, 2)
-    reduce_lines(lines p, const E *x, E *y, typename Op::total *partial, double scale)
-{
-    typedef typename Op::total total;
-    typename Op::take take;
-    GPU_SHARED(total, shared, [WARPS]);
-    int64_t output = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
-    int64_t begin = blockIdx.y * p.pieces.size, end = end_of_piece(p.pieces);
-    total value = Op::start();
+template <class E> constexpr wf_kernel_run *count() { return run_reduce<count_of<E>, E>; }
 
-    if (output >= p.pieces.outputs) return;
-    x += map_offset(p.kept, output);
-    if (p.reduced.n_dims <= 1)
-        for_row_packs(x + begin * p.reduced.step[0], end - begin, p.reduced.step[0],
-                      [&](const pack<E> &v, int64_t, int count) {
-                          typename Op::part part = to_real(v.at[0]);
+/* By dtype: f32, f64, bf16, f16, i32, i64, u8, bool. */
+const reduce_runs sums[] = {
+    {own<sum_to, float>(), NULL},
+    {own<sum_to, double>(), NULL},
+    {own<sum_to, bf16>(), wide<sum_to, bf16, float>()},
+    {own<sum_to, f16>(), wide<sum_to, f16, float>()},
+    {own<integer_sum_to, int32_t>(), wide<integer_sum_to, int32_t, int64_t>()},
+    {own<integer_sum_to, int64_t>(), NULL},
+    {NULL, wide<integer_sum_to, uint8_t, int64_t>()},
+    {NULL, wide<integer_sum_to, boolean, int64_t>()},
+};
 
-                          for (int i = 1; i < count; i++)
-                              part = take(part, (typename Op::part)to_real(v.at[i]));
-                          value = take(value, (total)part);
-                      });
-    else
-        for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x)
-            value = take(value, (total)to_real(x[map_offset(p.reduced, i)]));
-    value = group_reduce(value, take, shared);
-    if (threadIdx.x == 0) write_result<Op>(p.pieces, output, value, y, partial, scale);
-}
-
-/* What this thread's rows make of `n` neighbouring columns. */
-template <class Op, class E, int n>
-__device__ __forceinline__ void reduce_rows(const columns &p, const E *x,
-                                            typename Op::total (&value)[n])
-{
-    typename Op::take take;
-    int64_t end = end_of_piece(p.pieces);
-    struct alignas(n * sizeof(E)) neighbours {
-        E at[n];
+template <template <class, class> class Op> struct extremes {
+    static constexpr reduce_runs runs[] = {
+        {own<Op, float>(), NULL},
+        {own<Op, double>(), NULL},
+        {own<Op, bf16>(), wide<Op, bf16, float>()},
+        {own<Op, f16>(), wide<Op, f16, float>()},
+        {own<Op, int32_t>(), NULL},
+        {own<Op, int64_t>(), NULL},
+        {own<Op, uint8_t>(), NULL},
+        {own<Op, boolean>(), NULL},
     };
-
-    for (int64_t r = blockIdx.y * p.pieces.size + threadIdx.y; r < end;
-         r += ROWS_AT_ONCE * blockDim.y) {
-        typename Op::part part[n];
-
-        for (int i = 0; i < n; i++) part[i] = Op::start();
-#pragma unroll
-        for (int k = 0; k < ROWS_AT_ONCE; k++) {
-            int64_t row = r + k * blockDim.y;
-
-            if (row >= end) continue;
-            neighbours v = *(const neighbours *)(x + map_offset(p.reduced, row));
-            for (int i = 0; i < n; i++)
-                part[i] = take(part[i], (typename Op::part)to_real(v.at[i]));
-        }
-        for (int i = 0; i < n; i++) value[i] = take(value[i], (typename Op::total)part[i]);
-    }
-}
-
-template <class Op, class E, int n>
-__global__ void __launch_bounds__(BLOCK, 2)
-    reduce_columns(columns p, const E *x, E *y, typename Op::total *partial, double scale)
-{
-    typedef typename Op::total total;
-    /* Of each n columns of a thread one is in each of n lines, so far apart that the columns of a
-     * warp lie in different banks both when they are written and in the order of columns. */
-    const int banks = 128 / sizeof(total), line = COLUMN_THREADS + (n < banks ? banks / n : 1);
-    GPU_SHARED(total, shared, [ROW_THREADS][n * line]);
-    typename Op::take take;
-    int64_t outer = divide_wide(blockIdx.x, p.tiles);
-    int64_t first = (blockIdx.x - outer * (int64_t)p.tiles.value) * COLUMN_THREADS * n;
-    int64_t column = first + threadIdx.x * n;
-    total value[n];
-
-    for (int i = 0; i < n; i++) value[i] = Op::start();
-    if (column < p.columns) reduce_rows<Op, E, n>(p, x + map_offset(p.kept, outer) + column, value);
-    for (int i = 0; i < n; i++) shared[threadIdx.y][i * line + threadIdx.x] = value[i];
-    __syncthreads();
-    for (int i = threadIdx.y * COLUMN_THREADS + threadIdx.x; i < COLUMN_THREADS * n;
-         i += blockDim.y * COLUMN_THREADS) {
-        int at = i % n * line + i / n;
-        total sum = shared[0][at];
-
-        if (first + i >= p.columns) break;
-        for (unsigned r = 1; r < blockDim.y; r++) sum = take(sum, shared[r][at]);
-        write_result<Op>(p.pieces, outer * p.columns + first + i, sum, y, partial, scale);
-    }
-}
-
-template <class Op, class E>
-__global__ void __launch_bounds__(BLOCK, 2)
-    combine_pieces(pieces p, int n, const typename Op::total *partial, E *y, double scale)
-{
-    int64_t output = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
-    typename Op::take take;
-    typename Op::total value = Op::start();
-
-    if (output >= p.outputs) return;
-    for (int i = 0; i < n; i++) value = take(value, partial[i * p.outputs + output]);
-    y[map_offset(p.to, output)] = Op::finish(value, scale);
-}
-
-struct reduce {
-    struct lines lines;
-    struct columns columns;
-    bool along_columns, packed; /* packed: all strides allow packs of 16 bytes */
-    int pieces, rows;           /* rows: of threads in a block of columns */
-    int64_t blocks;             /* of lines, per piece */
 };
 
-template <class Op, class E, int n>
-void launch_columns(const wf_kernel_call *k, const E *x, E *y, typename Op::total *partial,
-                    double scale)
-{
-    const reduce *p = (const reduce *)k->prep;
-    columns c = p->columns;
-    int64_t tiles = (c.columns + COLUMN_THREADS * n - 1) / (COLUMN_THREADS * n);
+const reduce_runs products[] = {
+    {own<product_to, float>(), NULL},
+    {own<product_to, double>(), NULL},
+    {own<product_to, bf16>(), wide<product_to, bf16, float>()},
+    {own<product_to, f16>(), wide<product_to, f16, float>()},
+    {NULL, run_reduce<integer_product_to<int32_t>, int32_t>},
+    {run_reduce<integer_product_to<int64_t>, int64_t>, NULL},
+    {NULL, run_reduce<integer_product_to<uint8_t>, uint8_t>},
+    {NULL, run_reduce<integer_product_to<boolean>, boolean>},
+};
 
-    c.tiles = wide_divisor_of(tiles);
-    WF_CUDA_LAUNCH(k, (reduce_columns<Op, E, n>),
-                   dim3((unsigned)(tiles * (c.pieces.outputs / c.columns)), (unsigned)p->pieces),
-                   dim3(COLUMN_THREADS, (unsigned)p->rows), 0, c, x, y, partial, scale);
-}
-
-template <class Op, class E>
-void launch_lines(const wf_kernel_call *k, const E *x, E *y, typename Op::total *partial,
-                  double scale)
-{
-    const reduce *p = (const reduce *)k->prep;
-
-    WF_CUDA_LAUNCH(k, (reduce_lines<Op, E>), dim3((unsigned)p->blocks, (unsigned)p->pieces),
-                   block_dim_for_groups(p->lines.pieces.count <= SHORT_LINE ? WARP : BLOCK), 0,
-                   p->lines, x, y, partial, scale);
-}
-
-template <class Op, class E>
-void run_reduce(const wf_kernel_call *k, void *const *out, const void *const *in,
-                const wf_scalars *scalars)
-{
-    typedef typename Op::total total;
-    const reduce *p = (const reduce *)k->prep;
-    const pieces &split = p->along_columns ? p->columns.pieces : p->lines.pieces;
-    const E *x = (const E *)in[0];
-    E *y = (E *)out[0];
-    double scale = scalars->s[0];
-    total *partial = NULL;
-
-    if (p->pieces > 1)
-        partial = (total *)wf_cuda_scratch((size_t)(p->pieces * split.outputs) * sizeof(total));
-    if (!p->along_columns)
-        launch_lines<Op, E>(k, x, y, partial, scale);
-    else if (p->packed && (uintptr_t)x % sizeof(pack<E>) == 0)
-        launch_columns<Op, E, pack<E>::n>(k, x, y, partial, scale);
-    else
-        launch_columns<Op, E, 1>(k, x, y, partial, scale);
-    if (p->pieces > 1)
-        WF_CUDA_LAUNCH(k, (combine_pieces<Op, E>), blocks_for(split.outputs, BLOCK), BLOCK, 0,
-                       split, p->pieces, partial, y, scale);
-}
-
-enum { X, Y };
-
-/* The innermost dim along which x has stride 1 and that fills a warp; -1: none. */
-int dim_of_columns(const wf_loop_nest *kept, int64_t bytes)
-{
-    for (int d = kept->n_dims - 1; d >= 0; d--)
-        if (kept->dim[d].step[X] == bytes && kept->dim[d].size >= FEWEST_COLUMNS) return d;
-    return -1;
-}
-
-bool steps_are_packs(const offset_map *m, int64_t bytes)
-{
-    for (int d = 0; d < m->n_dims; d++)
-        if (m->step[d] * bytes % 16) return false;
-    return true;
-}
-
-void split_into_pieces(reduce *p, pieces *split, int64_t blocks, int64_t shortest)
-{
-    int64_t n = blocks < WANTED_BLOCKS ? WANTED_BLOCKS / blocks : 1;
-
-    if (n > split->count / shortest) n = split->count / shortest;
-    if (n < 1) n = 1;
-    p->pieces = (int)n;
-    p->blocks = blocks;
-    split->size = (split->count + n - 1) / n;
-}
-
-void prepare_columns(reduce *p, wf_loop_nest *kept, const wf_loop_nest *reduced, int dim,
-                     int64_t bytes)
-{
-    columns *c = &p->columns;
-    wf_loop_nest order = *kept; /* as outputs are numbered: the columns innermost */
-    wf_loop_dim along = wf_loop_nest_remove_dim(kept, dim);
-
-    wf_loop_nest_remove_dim(&order, dim);
-    order.dim[order.n_dims++] = along;
-    p->along_columns = true;
-    c->columns = along.size;
-    c->kept = offset_map_of(kept, X, bytes);
-    c->reduced = offset_map_of(reduced, X, bytes);
-    c->pieces.outputs = kept->count * along.size;
-    c->pieces.count = reduced->count;
-    c->pieces.to = offset_map_of(&order, Y, bytes);
-    for (p->rows = 1; p->rows < ROW_THREADS && p->rows < reduced->count;) p->rows *= 2;
-    p->packed = steps_are_packs(&c->kept, bytes) && steps_are_packs(&c->reduced, bytes) &&
-                along.size * bytes % 16 == 0;
-    split_into_pieces(p, &c->pieces,
-                      kept->count * ((along.size + COLUMN_THREADS - 1) / COLUMN_THREADS),
-                      ROWS_AT_ONCE * ROW_THREADS * 2);
-}
-
-void prepare_lines(reduce *p, const wf_loop_nest *kept, const wf_loop_nest *reduced, int64_t bytes)
-{
-    lines *l = &p->lines;
-    int64_t lines_of_block = reduced->count <= SHORT_LINE ? WARPS : 1;
-
-    l->kept = offset_map_of(kept, X, bytes);
-    l->reduced = offset_map_of(reduced, X, bytes);
-    l->pieces.outputs = kept->count;
-    l->pieces.count = reduced->count;
-    l->pieces.to.n_dims = 1;
-    l->pieces.to.step[0] = 1;
-    split_into_pieces(p, &l->pieces, (kept->count + lines_of_block - 1) / lines_of_block,
-                      SHORTEST_PIECE);
-}
-
-template <template <class> class Op> weft_status prepare_reduce(wf_kernel_call *k)
-{
-    static wf_kernel_run *const runs[] = {
-        run_reduce<Op<float>, float>,     run_reduce<Op<double>, double>,
-        run_reduce<Op<bf16>, bf16>,       run_reduce<Op<f16>, f16>,
-        run_reduce<Op<int32_t>, int32_t>, run_reduce<Op<int64_t>, int64_t>};
-    const wf_tensor_desc *x = k->in[0];
-    int64_t bytes = wf_dtypes[x->dtype].size;
-    wf_loop_nest kept, reduced;
-    reduce *p;
-    int dim;
-
-    if (x->dtype > WEFT_I64 || !runs[x->dtype]) return wf_cuda_fail_no_kernel(k, x->dtype);
-    WF_NEED(k->out[0]->dtype == x->dtype, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
-            wf_dtypes[x->dtype].name, wf_dtypes[k->out[0]->dtype].name);
-    k->run = wf_cuda_run_nothing;
-    if (k->out[0]->numel == 0) return WEFT_OK;
-    k->prep = p = WF_NEW(reduce);
-    k->run = runs[x->dtype];
-    wf_loop_nest_of_dims(&kept, x, k->attrs->reduce.dims, false);
-    wf_loop_nest_of_dims(&reduced, x, k->attrs->reduce.dims, true);
-    dim = dim_of_columns(&kept, bytes);
-    if (dim >= 0)
-        prepare_columns(p, &kept, &reduced, dim, bytes);
-    else
-        prepare_lines(p, &kept, &reduced, bytes);
-    return WEFT_OK;
-}
+wf_kernel_run *const counts[] = {count<float>(),   count<double>(),  count<bf16>(),
+                                 count<f16>(),     count<int32_t>(), count<int64_t>(),
+                                 count<uint8_t>(), count<boolean>()};
 
 } // namespace
 
-extern "C" weft_status wf_cuda_sum(struct wf_kernel_call *k) { return prepare_reduce<sum_of>(k); }
+extern "C" weft_status wf_cuda_sum(struct wf_kernel_call *k)
+{
+    return prepare_reduce(k, sums, true, 1, 0);
+}
 
-extern "C" weft_status wf_cuda_max(struct wf_kernel_call *k) { return prepare_reduce<max_of>(k); }
+extern "C" weft_status wf_cuda_max(struct wf_kernel_call *k)
+{
+    return prepare_reduce(k, extremes<max_to>::runs, false, 1, 0);
+}
+
+extern "C" weft_status wf_cuda_min(struct wf_kernel_call *k)
+{
+    return prepare_reduce(k, extremes<min_to>::runs, false, 1, 0);
+}
+
+extern "C" weft_status wf_cuda_prod(struct wf_kernel_call *k)
+{
+    return prepare_reduce(k, products, false, 1, 0);
+}
+
+/* Counts are i64, whatever x is. */
+extern "C" weft_status wf_cuda_count_nonzero(struct wf_kernel_call *k)
+{
+    uint8_t x = k->in[0]->dtype;
+
+    if (k->out[0]->dtype != WEFT_I64) return wf_cuda_fail_no_kernel(k, x);
+    return prepare_reduce_with(k, counts[x], false, 1, 0);
+}
