@@ -61,7 +61,7 @@ WEFT_API weft_tensor *weft_tensordot(weft_tensor *a, weft_tensor *b, const int *
                                      const int *b_dims, int n);
 
 /**
- * Runs of rows, each times a matrix of its own: x [T,K], w [G,K,N], ends [G] -> [T,N].
+ * Runs of rows, each times a matrix of its own: x [T,K], w [G,K,N], ends [G] -> [T,N]. Floats.
  *
  * Group g are the rows from where the one before ended to ends[g], which ascend; rows behind the
  * last end are 0. `ends` is i32 or i64, and read where the product is computed: it never makes a
