@@ -1,6 +1,7 @@
 /*
  * products.h: products of matrices.
  *
+ * Of floats, and where no weight or bias is spoken of, of i32 and i64, which wrap.
  * What weft/ops.h says of every op holds here.
  * ranks: every rank of the inputs' mesh, unless said otherwise
  */
@@ -17,12 +18,12 @@ WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_matmul_t(weft_tensor *a, weft_tensor *b, bool ta, bool tb);
 
 /** The same of exactly two matrices, of two batches of as many matrices, of a matrix and a vector,
- * of two vectors (integers too). */
+ * of two vectors. */
 WEFT_API weft_tensor *weft_mm(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bmm(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_mv(weft_tensor *a, weft_tensor *v);
 WEFT_API weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b);
-/** a [m], b [n] -> [m,n], the product of every two elements. Integers too. */
+/** a [m], b [n] -> [m,n], the product of every two elements. */
 WEFT_API weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b);
 /** a [m..], b [p..] -> [m p, ..]: every element of a times all of b, of at most four dims. */
 WEFT_API weft_tensor *weft_kron(weft_tensor *a, weft_tensor *b);
@@ -60,7 +61,7 @@ WEFT_API weft_tensor *weft_tensordot(weft_tensor *a, weft_tensor *b, const int *
                                      const int *b_dims, int n);
 
 /**
- * Runs of rows, each times a matrix of its own: x [T,K], w [G,K,N], ends [G] -> [T,N].
+ * Runs of rows, each times a matrix of its own: x [T,K], w [G,K,N], ends [G] -> [T,N]. Floats.
  *
  * Group g are the rows from where the one before ended to ends[g], which ascend; rows behind the
  * last end are 0. `ends` is i32 or i64, and read where the product is computed: it never makes a

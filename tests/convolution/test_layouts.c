@@ -173,20 +173,23 @@ WT_TEST_TIMES_IN_WORLD(conv__reads_beyond_its_shard, w, k, 4)
 
 /* Only the places at the borders are sent, forward once and backward three times: less than half of
  * what bringing the dim together would. */
-WT_TEST_TIMES_IN_WORLD(conv__sends_the_borders_alone, w, k, 4)
+WT_TEST_TIMES_IN_WORLD(conv__sends_the_borders_alone, w, k, 5)
 {
     int64_t ranks = wt_ranks(), wide = 16 * ranks;
     weft_conv_options options[] = {{.padding = {2, 1}},
                                    {.padding = {3}, .causal = true, .groups = 4},
                                    {.padding = {1, 3}, .stride = {1, 2}},
-                                   {.padding = {2, 2}, .dilation = {1, 2}, .groups = 2}};
+                                   {.padding = {2, 2}, .dilation = {1, 2}, .groups = 2},
+                                   {.padding = {1, 2}}};
     weft_conv_options o = options[k];
-    bool one_dim = k == 1;
-    weft_tensor *x = one_dim ? TENSOR(0, 2, 4, wide) : TENSOR(0, 2, 4, 5, wide), *want, *y, *up;
+    bool one_dim = k == 1, high = k == 4; /* the height is sharded */
+    weft_tensor *x =
+        one_dim ? TENSOR(0, 2, 4, wide) : TENSOR(0, 2, 4, high ? wide : 5, high ? 5 : wide);
+    weft_tensor *want, *y, *up;
     weft_tensor *weight =
         one_dim ? TENSOR(1, 4, 1, 4) : TENSOR(1, 6, 4 / (k == 3 ? 2 : 1), 3, k == 2 ? 7 : 3);
     weft_tensor *bias = TENSOR(2, one_dim ? 4 : 6), *one[] = {leaf(x), leaf(weight), leaf(bias)};
-    const char *layout = one_dim ? "S(2)" : "S(3)";
+    const char *layout = one_dim || high ? "S(2)" : "S(3)";
     weft_tensor *many[] = {leaf(wt_spread(w, weft_detach(x), layout)),
                            leaf(wt_spread(w, weft_detach(weight), "R")),
                            leaf(wt_spread(w, weft_detach(bias), "R"))};
@@ -214,6 +217,28 @@ WT_TEST_TIMES_IN_WORLD(conv__sends_the_borders_alone, w, k, 4)
         wt_note("gradient %d", i);
         WT_ALL(wt_near_tensors(weft_grad(many[i]), weft_grad(one[i]), WT_WITHIN(1e-3)));
     }
+}
+
+/* Over two axes: the batch over one, the width over the other. */
+WT_TEST_IN(conv__sends_the_borders_along_one_axis, w, wt_world_open_two_axes())
+{
+    weft_conv_options o = {.padding = {1, 1}};
+    weft_tensor *x = leaf(TENSOR(0, 4, 3, 5, 48)), *weight = leaf(TENSOR(1, 6, 3, 3, 3)), *y, *want;
+    weft_tensor *in[] = {leaf(wt_spread(w, weft_detach(x), "S(0),S(3)")),
+                         leaf(wt_spread(w, weft_detach(weight), "R,R"))};
+
+    weft_ledger_reset(w->ledger);
+    y = weft_conv2d(in[0], in[1], NULL, o);
+    if (weft_mesh_axis_size(w->mesh, 1) > 1) {
+        WT_MOVED(w, WEFT_COLL_ALL_GATHER, 1);
+        WT_ALL(wt_is_placed(y, "S(0),S(3)"));
+    }
+    want = weft_conv2d(x, weight, NULL, o);
+    LIKE(y, want);
+    WT_EQ(weft_backward(weft_sum_all(weft_square(y))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_square(want))), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(in[0]), weft_grad(x), WT_WITHIN(1e-4)));
+    WT_ALL(wt_near_tensors(weft_grad(in[1]), weft_grad(weight), WT_WITHIN(1e-3)));
 }
 
 /* ---- what there is not ---- */

@@ -78,7 +78,7 @@ static void spell(int n, char *text)
     strcat(strcat(strcat(strcat(text, ","), e[1]), "->"), e[2]);
 }
 
-/* OPDB-03 asks no less of any layout: values and gradients */
+/* Values and gradients of every layout of both operands. */
 WT_TEST_TIMES_IN_WORLD(einsum__in_every_layout, w, k, 2 * EQUATIONS)
 {
     const char *const *e = equations[k / 2];

@@ -444,9 +444,38 @@ WT_TEST_IN_WORLD(addends__of_other_products, w)
     y = weft_dot(wt_spread(w, whole, "S(0)"), wt_spread(w, whole, "S(0)"));
     WT_ALL(weft_tensor_dtype(y) == WEFT_I64);
     WT_ALL(wt_near_tensors(y, weft_sum_all(weft_mul(whole, whole)), WT_EXACT));
+    WT_ALL(weft_tensor_dtype(weft_mv(wt_spread(w, weft_cast(a, WEFT_I32), "S(1)"),
+                                     wt_spread(w, weft_cast(v, WEFT_I32), "S(0)"))) == WEFT_I32);
     WT_ALL(weft_bmm(p, p) == NULL);
     weft_error_clear();
     WT_ALL(weft_mm(a, v) == NULL && weft_error_status() == WEFT_ERR_SHAPE);
+    weft_error_clear();
+}
+
+/* Whole numbers, in every pair of layouts: exactly. */
+WT_TEST_IN_WORLD(mm__of_integers, w)
+{
+    weft_tensor *a = weft_cast(weft_mul_scalar(wt_whole(WEFT_F64, 0, 7, 5), 100), WEFT_I64);
+    weft_tensor *b = weft_cast(weft_mul_scalar(wt_whole(WEFT_F64, 1, 5, 6), 100), WEFT_I64), *in[2];
+    weft_tensor *want = weft_mm(weft_cast(a, WEFT_F64), weft_cast(b, WEFT_F64));
+    int64_t six = 6;
+    weft_tensor *row = weft_reshape(weft_slice(b, 0, 0, 1), &six, 1);
+
+    for (int p = 0; p < 9; p++) {
+        in[0] = wt_spread(w, a, three[p / 3]);
+        in[1] = wt_spread(w, b, three[p % 3]);
+        wt_note("%s, %s", three[p / 3], three[p % 3]);
+        WT_ALL(wt_near_tensors(weft_cast(weft_mm(in[0], in[1]), WEFT_F64), want, WT_EXACT));
+        WT_ALL(wt_near_tensors(weft_cast(weft_einsum("mk,kn->nm", in, 2), WEFT_F64),
+                               weft_transpose(want, 0, 1), WT_EXACT));
+    }
+    WT_ALL(wt_near_tensors(weft_cast(weft_addmm(wt_spread(w, row, "R"), wt_spread(w, a, "S(1)"),
+                                                wt_spread(w, b, "S(0)"), 1, 1),
+                                     WEFT_F64),
+                           weft_add(want, weft_cast(row, WEFT_F64)), WT_EXACT));
+    WT_ALL(weft_mm(weft_cast(a, WEFT_U8), weft_cast(b, WEFT_U8)) == NULL);
+    weft_error_clear();
+    WT_ALL(weft_mm(a, weft_cast(b, WEFT_I32)) == NULL);
     weft_error_clear();
 }
 

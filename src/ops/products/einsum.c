@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "ops/op_functions.h"
+#include "ops/products/integer_products.h"
 #include "tensor/scope.h"
 
 /* An operand and its letters. */
@@ -175,6 +176,7 @@ static weft_tensor *contract_two(struct wf_einsum *e, struct term *in, const cha
 {
     struct wf_einsum_dims dims;
     struct term result;
+    bool joined;
 
     WF_TRY_PTR(match_sizes(in, equation));
     for (int i = 0; i < 2; i++) memcpy(e->in[i], in[i].letters, sizeof e->in[i]);
@@ -182,7 +184,8 @@ static weft_tensor *contract_two(struct wf_einsum *e, struct term *in, const cha
     for (int i = 0; i < 2; i++) sum_out(&in[i], dims.summed[i]);
     if (!in[0].t || !in[1].t) return NULL;
     if (!*dims.contracting) return weft_mul(aligned(&in[0], e->out), aligned(&in[1], e->out));
-    result.t = (*dims.batch ? by_matmul : by_linear)(in, &dims, result.letters);
+    joined = *dims.batch || wf_is_integer_product(weft_tensor_dtype(in[0].t));
+    result.t = (joined ? by_matmul : by_linear)(in, &dims, result.letters);
     return in_order(&result, e->out);
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
+#include "ops/products/integer_products.h"
 
 static weft_status check_same_float_dtype(struct wf_infer *call)
 {
@@ -27,7 +28,10 @@ weft_status wf_shape_matmul(struct wf_infer *call)
     int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
     bool ta = call->attrs->matmul.transpose_a, tb = call->attrs->matmul.transpose_b;
 
-    WF_TRY(check_same_float_dtype(call));
+    if (wf_is_integer_product((weft_dtype)a->dtype) && a->dtype == b->dtype)
+        call->out[0].dtype = (weft_dtype)a->dtype;
+    else
+        WF_TRY(check_same_float_dtype(call));
     WF_NEED(a->ndim >= 2 && b->ndim >= 2, WEFT_ERR_SHAPE, "matmul: both need two dims or more: %s",
             wf_infer_inputs_text(call));
     WF_NEED(a->global[a->ndim - (ta ? 2 : 1)] == b->global[b->ndim - (tb ? 1 : 2)], WEFT_ERR_SHAPE,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/op_functions.h"
+#include "ops/products/integer_products.h"
 #include "tensor/scope.h"
 
 static weft_status check_ndims(const char *name, const weft_tensor *a, int a_dims,
@@ -45,6 +46,8 @@ static weft_tensor *as_column(weft_tensor *v)
     return wf_reshape_to(v, (int64_t[]){weft_size(v, 0), 1}, 2, NULL);
 }
 
+static bool is_integer(const weft_tensor *t) { return wf_is_integer_product(weft_tensor_dtype(t)); }
+
 /* x times w [k,n], as it lies. */
 static weft_tensor *times_matrix(weft_tensor *x, weft_tensor *w, weft_tensor *bias)
 {
@@ -55,13 +58,15 @@ static weft_tensor *row_times(weft_tensor *row, weft_tensor *b)
 {
     weft_tensor *product;
 
-    if (weft_ndim(b) == 2) return times_matrix(row, b, NULL);
+    if (weft_ndim(b) == 2 && !is_integer(b)) return times_matrix(row, b, NULL);
     product = weft_matmul_t(as_row(row), b, false, false);
     return product ? drop_dim(product, weft_ndim(product) - 2) : NULL;
 }
 
 static weft_tensor *times_column(weft_tensor *a, weft_tensor *column)
 {
+    if (is_integer(a))
+        return drop_dim(weft_matmul_t(a, as_column(column), false, false), weft_ndim(a) - 1);
     if (weft_ndim(a) == 2) return weft_linear(column, a, NULL, 1);
     return drop_dim(weft_linear(a, as_row(column), NULL, 1), weft_ndim(a) - 1);
 }
@@ -100,7 +105,7 @@ weft_tensor *weft_mv(weft_tensor *a, weft_tensor *v)
 {
     if (!a || !v) return NULL;
     WF_TRY_PTR(check_ndims("mv", a, 2, v, 1));
-    return weft_linear(v, a, NULL, 1);
+    return times_column(a, v);
 }
 
 weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
@@ -110,7 +115,6 @@ weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
     WF_NEED_PTR(weft_size(a, 0) == weft_size(b, 0), WEFT_ERR_SHAPE,
                 "dot: vectors of %lld and %lld elements", (long long)weft_size(a, 0),
                 (long long)weft_size(b, 0));
-    if (!weft_dtype_is_float(weft_tensor_dtype(a))) return weft_sum_all(weft_mul(a, b));
     return wf_reshape_to(weft_matmul_t(as_row(a), as_column(b), false, false), NULL, 0, NULL);
 }
 
@@ -156,7 +160,7 @@ static weft_tensor *add_scaled_product(const char *name, weft_tensor *t, weft_te
 
 static weft_tensor *addmm(weft_tensor *t, weft_tensor *a, weft_tensor *b, double beta, double alpha)
 {
-    bool is_row = weft_ndim(t) == 1 && weft_size(t, 0) == weft_size(b, 1);
+    bool is_row = weft_ndim(t) == 1 && weft_size(t, 0) == weft_size(b, 1) && !is_integer(b);
 
     /* the kernel adds a row, on one rank where the product is a sum of terms */
     if (is_row && alpha == 1 && beta != 0) return times_matrix(a, b, scaled(t, beta));

@@ -12,6 +12,7 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/products/integer_matmul.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/loop_nest.h"
 #include "kernels/matrix_view.h"
@@ -106,12 +107,14 @@ static void prepare_gemm(struct matmul *p, const struct wf_kernel_call *k)
 weft_status wf_cpu_matmul(struct wf_kernel_call *k)
 {
     int dtype = k->out[0]->dtype;
+    bool whole = dtype == WEFT_I32 || dtype == WEFT_I64;
     struct matmul *p;
 
-    if (!wf_dtypes[dtype].is_float) return wf_fail_no_kernel(k, (uint8_t)dtype);
+    if (!wf_dtypes[dtype].is_float && !whole) return wf_fail_no_kernel(k, (uint8_t)dtype);
     WF_TRY(wf_check_input_dtypes(k, 0, (uint8_t)dtype));
     k->run = wf_kernel_run_noop;
     if (k->out[0]->numel == 0) return WEFT_OK;
+    if (whole) return wf_integer_matmul_prepare(k);
     p = WF_NEW(struct matmul);
     prepare_matrices(p, k);
     prepare_gemm(p, k);
