@@ -5,21 +5,20 @@
  * does. Operands of several dtypes are cast to one, which is torch's: the higher of the kinds bool,
  * integer and float, where tensors without dims only count when their kind is higher; functions of
  * floats take integers as f32. Numbers beside a tensor are rounded to its computing type (f32 for
- * bf16 and f16), and are never part of a cache key; one that is not whole makes f32 of integers, any
- * makes i64 of bool. What is not a number stays so. Functions of the
- * C library (sin, erf, log1p, ...) are within 4 units of the last place of f32 and f64, others
- * within 3 except where vmath.h says so; the result of an element never depends on where it is
- * stored.
+ * bf16 and f16), and are never part of a cache key; one that is not whole makes f32 of integers,
+ * any makes i64 of bool. What is not a number stays so. Functions of the C library (sin, erf,
+ * log1p, ...) are within 4 units of the last place of f32 and f64, others within 3 except where
+ * vmath.h says so; the result of an element never depends on where it is stored.
  *
  * Every function here: all inputs on one mesh (or all plain; plain one-element tensors mix with
  * anything); NULL in gives NULL out; the result belongs to the open scope, with the inputs' layout
  * where they agree. What is linear in a partial sum (neg, mul_scalar, add of two, mul and div by
- * what is not partial) leaves it one; maxima and minima pass what rises everywhere (exp, relu, floor,
- * clamp, ...) and weft_maximum or weft_minimum; all others reduce them first. Unless said otherwise: ranks:
- * every rank of the inputs' mesh (an input may have to be redistributed) fails: WEFT_ERR_SHAPE when
- * shapes do not broadcast, WEFT_ERR_DTYPE for dtypes that have no such function,
- *        WEFT_ERR_LAYOUT for a mixture of plain and distributed
- * grad:  to every floating-point input
+ * what is not partial) leaves it one; maxima and minima pass what rises everywhere (exp, relu,
+ * floor, clamp, ...) and weft_maximum or weft_minimum; all others reduce them first. Unless said
+ * otherwise: ranks: every rank of the inputs' mesh (an input may have to be redistributed) fails:
+ * WEFT_ERR_SHAPE when shapes do not broadcast, WEFT_ERR_DTYPE for dtypes that have no such
+ * function, WEFT_ERR_LAYOUT for a mixture of plain and distributed grad:  to every floating-point
+ * input
  */
 #pragma once
 
@@ -31,8 +30,8 @@ WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
 /** Of integers it is f32. */
 WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b);
-/** The quotient cut towards 0, and the largest whole number below it, as Python's `//`. Integers stay
- * integers: by 0 it is 0 on every element (PyTorch ends with an error; floats: inf), and the
+/** The quotient cut towards 0, and the largest whole number below it, as Python's `//`. Integers
+ * stay integers: by 0 it is 0 on every element (PyTorch ends with an error; floats: inf), and the
  * smallest number by -1 is itself, as integers wrap. grad: 0 */
 WEFT_API weft_tensor *weft_trunc_divide(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_floor_divide(weft_tensor *a, weft_tensor *b);
@@ -64,8 +63,8 @@ WEFT_API weft_tensor *weft_prelu(weft_tensor *x, weft_tensor *weight);
 /** log(e^a + e^b), without overflow. Floats. */
 WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b);
 
-/** Whether |a - b| <= atol + rtol |b|, of infinities whether they are equal; two that are not numbers
- * are close if equal_nan. bool, without gradient. */
+/** Whether |a - b| <= atol + rtol |b|, of infinities whether they are equal; two that are not
+ * numbers are close if equal_nan. bool, without gradient. */
 WEFT_API weft_tensor *weft_isclose(weft_tensor *a, weft_tensor *b, double rtol, double atol,
                                    bool equal_nan);
 

@@ -35,7 +35,7 @@ struct wf_op_plan {
     uint8_t n_in, attr_words;
     struct wf_layout *in[WF_MAX_IN];
     struct wf_layout *want;
-    bool in_place; /* `want` is that of the tensor which the result is written over */
+    bool in_place;           /* `want` is that of the tensor which the result is written over */
     union wf_op_attrs attrs; /* zeros after attr_words */
     const char *name;        /* the op's, for messages; lives as long as the library */
     /* what follows */

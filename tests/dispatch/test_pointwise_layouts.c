@@ -177,7 +177,7 @@ static weft_tensor *terms(struct wt_world *w, weft_reduce reduce, double a, doub
 }
 
 /* PW-16: maxima of maxima, minima of minima; a whole operand counts in each term */
-WT_TEST_IN_WORLD(maxima__of_pending_maxima_stay_pending, w)
+WT_TEST_IN_WORLD(maxima__of_partial_maxima_stay_partial, w)
 {
     int last = weft_world_size() - 1;
     weft_tensor *y = weft_maximum(terms(w, WEFT_MAX, 1, 1), terms(w, WEFT_MAX, 2.5, -1)), *z;

@@ -64,8 +64,7 @@ weft_tensor *weft_isclose(weft_tensor *a, weft_tensor *b, double rtol, double at
     if (!weft_dtype_is_float(weft_tensor_dtype(b))) b = weft_cast(b, WEFT_F64);
     apart = weft_abs(weft_sub(a, b));
     allowed = weft_add_scalar(weft_mul_scalar(weft_abs(b), rtol), atol);
-    close = weft_logical_or(
-        close, weft_logical_and(weft_isfinite(apart), weft_le(apart, allowed)));
+    close = weft_logical_or(close, weft_logical_and(weft_isfinite(apart), weft_le(apart, allowed)));
     if (!equal_nan) return close;
     return weft_logical_or(close, weft_logical_and(weft_isnan(a), weft_isnan(b)));
 }
@@ -81,8 +80,8 @@ weft_tensor *weft_glu(weft_tensor *x, int dim)
     WF_NEED_PTR(at >= 0 && at < weft_ndim(x), WEFT_ERR_ARG, "glu: no dim %d in %d", dim,
                 weft_ndim(x));
     size = weft_size(x, at);
-    WF_NEED_PTR(size % 2 == 0, WEFT_ERR_SHAPE, "glu: dim %d has %lld elements, which have no halves",
-                dim, (long long)size);
+    WF_NEED_PTR(size % 2 == 0, WEFT_ERR_SHAPE,
+                "glu: dim %d has %lld elements, which have no halves", dim, (long long)size);
     return weft_mul(weft_slice(x, at, 0, size / 2),
                     weft_sigmoid(weft_slice(x, at, size / 2, size)));
 }

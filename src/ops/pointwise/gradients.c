@@ -360,7 +360,8 @@ void wf_vjp_addcdiv(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **
     }
 }
 
-/* Each has the gradient where it is the result: a bound where it is passed, and of two the upper. */
+/* Each has the gradient where it is the result: a bound where it is passed, and of two the upper.
+ */
 void wf_vjp_clamp_tensor(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     weft_tensor *x = wf_saved_input(n, 0), *low = wf_saved_input(n, 1);
@@ -394,7 +395,7 @@ static weft_tensor *saved_argument(const struct wf_tape_node *n)
 #define WF_UNARY(name, ...)                                                                        \
     void wf_vjp_##name(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)             \
     {                                                                                              \
-        struct wf_op_args args = {.scalars.s = {n->s[0], n->s[1], n->s[2]}};                        \
+        struct wf_op_args args = {.scalars.s = {n->s[0], n->s[1], n->s[2]}};                       \
         weft_tensor *operands[] = {g, saved_argument(n)};                                          \
                                                                                                    \
         in[0] = wf_dispatch_op_one_output(WF_OP_##name##_grad, operands, 2, &args);                \

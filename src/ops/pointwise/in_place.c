@@ -186,6 +186,5 @@ weft_status weft_copy_(weft_tensor *into, weft_tensor *x)
     if (x->layout->mesh != mesh && (x->layout->mesh || x->layout->numel != 1))
         return fail_copy("layouts", into, x);
     x = bring_to(into, x);
-    return x && wf_dispatch_op_one_output(WF_OP_copy, &x, 1, &args) ? WEFT_OK
-                                                                    : weft_error_status();
+    return x && wf_dispatch_op_one_output(WF_OP_copy, &x, 1, &args) ? WEFT_OK : weft_error_status();
 }

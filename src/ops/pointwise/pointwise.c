@@ -1,4 +1,5 @@
-/* pointwise.c: shapes and public functions of pointwise ops. Values come from kernels/pointwise.def.
+/* pointwise.c: shapes and public functions of pointwise ops. Values come from
+ * kernels/pointwise.def.
  */
 #include <weft/ops.h>
 

@@ -1,8 +1,9 @@
 /*
  * promotion.c: operands of several dtypes. The dtype in which they meet is that of
  * torch.result_type: the higher of the kinds bool, integer and float; of one kind the type that
- * holds both, where operands without dims only count when their kind is higher. Each operand is cast
- * by an op of its own before the call (dtensor/dispatch/slow_path.c), so gradients are cast back.
+ * holds both, where operands without dims only count when their kind is higher. Each operand is
+ * cast by an op of its own before the call (dtensor/dispatch/slow_path.c), so gradients are cast
+ * back.
  */
 #include <weft/pointwise.h>
 
@@ -46,7 +47,8 @@ static weft_dtype common_dtype(const struct wf_infer *call, int first)
         else
             of_numbers = meet(of_numbers, dtype);
     }
-    if ((int)of_arrays == NO_DTYPE || (int)of_numbers == NO_DTYPE) return meet(of_arrays, of_numbers);
+    if ((int)of_arrays == NO_DTYPE || (int)of_numbers == NO_DTYPE)
+        return meet(of_arrays, of_numbers);
     return kind_of(of_numbers) > kind_of(of_arrays) ? of_numbers : of_arrays;
 }
 
