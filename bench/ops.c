@@ -65,8 +65,8 @@ OP(layer_norm, weft_layer_norm(o->x, o->w, o->bias, 1e-5))
 static const struct op {
     const char *name;
     weft_tensor *(*call)(const struct operands *o);
-    bool backward;  /* measured with its gradient too */
-    int bandwidth;  /* arrays that it reads and writes, 0: not compared with memory */
+    bool backward; /* measured with its gradient too */
+    int bandwidth; /* arrays that it reads and writes, 0: not compared with memory */
 } ops[] = {
     {"neg", op_neg, false, 2},
     {"abs", op_abs, false, 2},
@@ -125,9 +125,12 @@ static weft_tensor *filled(weft_dtype dtype, int64_t rows, int64_t columns, int 
 static struct operands make_operands(weft_dtype dtype, int64_t bytes)
 {
     int64_t rows = bytes / (int64_t)weft_dtype_size(dtype) / COLUMNS, row[] = {COLUMNS};
-    struct operands o = {filled(dtype, rows, COLUMNS, 1), filled(dtype, rows, COLUMNS, 2),
-                         weft_full(dtype, row, 1, 1.25),  weft_full(dtype, row, 1, 0.5),
-                         NULL,                            weft_full(dtype, row, 1, 0.5)};
+    struct operands o = {filled(dtype, rows, COLUMNS, 1),
+                         filled(dtype, rows, COLUMNS, 2),
+                         weft_full(dtype, row, 1, 1.25),
+                         weft_full(dtype, row, 1, 0.5),
+                         NULL,
+                         weft_full(dtype, row, 1, 0.5)};
 
     o.mask = bench_need(weft_lt(o.x, o.y));
     return o;

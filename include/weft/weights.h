@@ -70,7 +70,7 @@ WEFT_API weft_status weft_weights_read_into(weft_weights *weights, const char *n
  * Read a tensor: spread over `mesh` by `placements` as weft_distribute_tensor would, but without
  * communication; plain when both are NULL.
  *
- * `as`: WEFT_AS(dtype); 0: the file's, F16 and 16-bit integers as f32 and i32
+ * `as`: WEFT_AS(dtype); 0: the file's, and of integers without a sign but U8 the next wider type
  * ranks: any; local; all ranks of the mesh alike
  * gives: a tensor owned by the open scope
  * fails: as weft_weights_read_into, and WEFT_ERR_LAYOUT for placements that do not fit

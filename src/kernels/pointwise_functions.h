@@ -32,6 +32,6 @@
  *  beyond 0 .. 1. */
 #define WF_LOGIT(p) WF_LOG((p) / (WF_C(1) - (p)))
 #define WF_DLOGIT(d, z, s)                                                                         \
-    (((s) < WF_C(0) && ((z) < WF_C(0) || (z) > WF_C(1)))          ? WF_C(0) / WF_C(0)              \
+    (((s) < WF_C(0) && ((z) < WF_C(0) || (z) > WF_C(1)))      ? WF_C(0) / WF_C(0)                  \
      : ((s) >= WF_C(0) && ((z) < (s) || (z) > WF_C(1) - (s))) ? WF_C(0)                            \
                                                               : (d) / ((z) * (WF_C(1) - (z))))

@@ -52,8 +52,8 @@ void wf_random_bounds(uint8_t dtype, double *low, double *high)
 double wf_random_largest_integer(uint8_t dtype)
 {
     static const double largest[WEFT_DTYPE_COUNT] = {
-        [WEFT_F16] = 65504, [WEFT_I32] = 0x7fffffff, [WEFT_I64] = 0x1p63 - 0x1p10, [WEFT_U8] = 255,
-        [WEFT_I16] = 0x7fff, [WEFT_I8] = 0x7f};
+        [WEFT_F16] = 65504, [WEFT_I32] = 0x7fffffff, [WEFT_I64] = 0x1p63 - 0x1p10,
+        [WEFT_U8] = 255,    [WEFT_I16] = 0x7fff,     [WEFT_I8] = 0x7f};
 
     return largest[dtype] > 0 ? largest[dtype] : INFINITY;
 }

@@ -218,9 +218,9 @@ static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
 {
     bool compare = op >= BINARIES, whole = !wf_dtypes[dtype].is_float;
     bool power = op == POW;
-    wf_kernel_prepare *kernel = compare            ? compares[op - BINARIES]
+    wf_kernel_prepare *kernel = compare              ? compares[op - BINARIES]
                                 : op == DIV && whole ? wf_cpu_trunc_divide
-                                                   : binaries[op];
+                                                     : binaries[op];
     struct operand a = operand_new(dtype, lie, pairs[pair].a.ndim, pairs[pair].a.n);
     struct operand b =
         operand_new(dtype, lie == TURNED ? PLAIN : lie, pairs[pair].b.ndim, pairs[pair].b.n);

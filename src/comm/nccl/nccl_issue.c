@@ -12,8 +12,8 @@ static ncclDataType_t nccl_type_of_dtype(weft_dtype dtype)
     static const ncclDataType_t types[WEFT_DTYPE_COUNT] = {
         [WEFT_F32] = ncclFloat32, [WEFT_F64] = ncclFloat64, [WEFT_BF16] = ncclBfloat16,
         [WEFT_F16] = ncclFloat16, [WEFT_I32] = ncclInt32,   [WEFT_I64] = ncclInt64,
-        [WEFT_U8] = ncclUint8,    [WEFT_BOOL] = ncclUint8,
-        [WEFT_I16] = ncclFloat16, [WEFT_I8] = ncclInt8};
+        [WEFT_U8] = ncclUint8,    [WEFT_BOOL] = ncclUint8,  [WEFT_I16] = ncclFloat16,
+        [WEFT_I8] = ncclInt8};
 
     return types[dtype];
 }

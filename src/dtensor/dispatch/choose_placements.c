@@ -184,8 +184,7 @@ static void consider_candidate(struct candidate_search *s, const struct candidat
 {
     struct cost cost = cost_of_candidate(s, c);
 
-    if (s->call->in_place &&
-        !weft_placement_equal(c->out[0], s->call->want->placements[s->axis]))
+    if (s->call->in_place && !weft_placement_equal(c->out[0], s->call->want->placements[s->axis]))
         return;
     if (s->any && !is_cheaper(cost, s->cost)) return;
     s->best = *c;
@@ -399,7 +398,7 @@ static weft_status call_user_rule(const struct wf_infer *call, weft_rule **made)
 /* Nothing that is looked at later can be cheaper. */
 static bool best_candidate_is_free(const struct candidate_search *s)
 {
-    return s->cost.time == 0 && s->cost.wish == 0 && s->cost.changes == 0;
+    return s->any && s->cost.time == 0 && s->cost.wish == 0 && s->cost.changes == 0;
 }
 
 static void consider_op_row_rule(struct candidate_search *s, uint64_t used)
@@ -426,7 +425,7 @@ static weft_status fail_no_placement_in_place(const struct wf_infer *call)
 }
 
 static weft_status choose_for_each_axis(struct candidate_search *s, const weft_rule *rule,
-                                 struct wf_placement_choice *choice)
+                                        struct wf_placement_choice *choice)
 {
     int n_axes = weft_mesh_ndim(s->mesh);
     uint64_t used = 0;

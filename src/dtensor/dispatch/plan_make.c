@@ -284,8 +284,8 @@ static weft_status plan_kernel_outputs(struct wf_op_plan *plan, const struct wf_
     return WEFT_OK;
 }
 
-/* Operands of several dtypes are cast by dispatch. In place the target keeps its dtype, which must be
- * of a kind that holds the result. */
+/* Operands of several dtypes are cast by dispatch. In place the target keeps its dtype, which must
+ * be of a kind that holds the result. */
 static weft_status plan_promotion(struct wf_op_plan *plan, const struct wf_infer *call)
 {
     weft_dtype dtype, into = plan->in_place ? (weft_dtype)plan->want->desc.dtype : WEFT_F32;
@@ -309,8 +309,8 @@ static weft_status check_result_fits_in_place(const struct wf_infer *call, const
 
     fits &= call->n_in == 0 || call->want->mesh == mesh;
     for (int d = 0; d < into->ndim && fits; d++) fits = call->out[0].shape[d] == into->global[d];
-    WF_NEED(fits, WEFT_ERR_SHAPE, "%s in place: the result would have another shape, dtype or layout",
-            call->name);
+    WF_NEED(fits, WEFT_ERR_SHAPE,
+            "%s in place: the result would have another shape, dtype or layout", call->name);
     return WEFT_OK;
 }
 

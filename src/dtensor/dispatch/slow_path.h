@@ -19,7 +19,12 @@ enum wf_slow_path {
     WF_SLOW_DTYPES = 128 /* operands that are cast to one dtype first: nothing else is planned */
 };
 
-enum wf_dispatch_verdict { WF_DISPATCH_CONTINUE, WF_DISPATCH_PROMOTE, WF_DISPATCH_CAST, WF_DISPATCH_REFUSE };
+enum wf_dispatch_verdict {
+    WF_DISPATCH_CONTINUE,
+    WF_DISPATCH_PROMOTE,
+    WF_DISPATCH_CAST,
+    WF_DISPATCH_REFUSE
+};
 
 /** What dispatch does with this call; refused: the error is recorded. `recorded`: a gradient is
  *  wanted of it. */

@@ -14,9 +14,9 @@
 #include "base/elements/dtype.h"
 #include "kernels/cpu/isa/integer_math.h"
 #include "kernels/cpu/isa/libm_vectors.h"
+#include "kernels/cpu/isa/pointwise/special_functions.h"
 #include "kernels/cpu/isa/vmath.h"
 #include "kernels/pointwise_functions.h"
-#include "kernels/special_functions.h"
 
 #ifndef WF_TYPE_HELPERS
 #define WF_TYPE_HELPERS

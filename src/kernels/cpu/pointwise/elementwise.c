@@ -1,4 +1,5 @@
-/* elementwise.c: the walk over lines, the gathering of strided operands, and lines of another type. */
+/* elementwise.c: the walk over lines, the gathering of strided operands, and lines of another type.
+ */
 #include "kernels/cpu/pointwise/elementwise.h"
 
 #include <string.h>

@@ -160,7 +160,7 @@ weft_status wf_cuda_arange(struct wf_kernel_call *k)
     static wf_kernel_run *const of_dtype[WEFT_DTYPE_COUNT] = {
         run_arange_real<float>,      run_arange_real<double>,     run_arange_real<bf16>,
         run_arange_real<f16>,        run_arange_integer<int32_t>, run_arange_integer<int64_t>,
-        run_arange_integer<uint8_t>, run_arange_integer<boolean>,  run_arange_integer<int16_t>,
+        run_arange_integer<uint8_t>, run_arange_integer<boolean>, run_arange_integer<int16_t>,
         run_arange_integer<int8_t>};
 
     return prepare(k, of_dtype[k->out[0]->dtype]);
