@@ -399,7 +399,7 @@ static weft_status call_user_rule(const struct wf_infer *call, weft_rule **made)
 /* Nothing that is looked at later can be cheaper. */
 static bool best_candidate_is_free(const struct candidate_search *s)
 {
-    return s->cost.time == 0 && s->cost.wish == 0 && s->cost.changes == 0;
+    return s->any && s->cost.time == 0 && s->cost.wish == 0 && s->cost.changes == 0;
 }
 
 static void consider_op_row_rule(struct candidate_search *s, uint64_t used)
