@@ -16,12 +16,12 @@
 #include <weft/weft.h>
 
 #include "common/say.h"
+#include "common/text.h"
 #include "train_gpt/options.h"
 #include "train_gpt/report.h"
 #include "train_gpt/resume.h"
 #include "train_gpt/sample.h"
 #include "train_gpt/setup.h"
-#include "train_gpt/text.h"
 
 enum { VALIDATION_BATCHES = 4 };
 

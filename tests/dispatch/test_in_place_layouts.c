@@ -72,6 +72,27 @@ WT_TEST_IN_WORLD(in_place__operands_of_any_layout, w)
     (void)wt_moved(w, WEFT_COLL_COUNT);
 }
 
+/* The same over two axes, where only a later one may be sharded. */
+WT_TEST_IN(in_place__on_two_axes, w, wt_world_open_two_axes())
+{
+    static const char *const layouts[] = {"R,S(0)", "R,S(1)", "S(0),R", "S(1),S(0)", "R,R"};
+    weft_tensor *a = wt_whole(WEFT_F32, 0, 6, 5), *b = wt_whole(WEFT_F32, 1, 6, 5);
+
+    for (int k = 0; k < 25; k++) {
+        weft_tensor *t = wt_spread(w, a, layouts[k / 5]);
+
+        wt_note("%s in %s", layouts[k % 5], layouts[k / 5]);
+        WT_ALL(weft_add_scalar_(t, 3) == t);
+        WT_ALL(weft_mul_(t, wt_spread(w, b, layouts[k % 5])) == t);
+        WT_ALL(wt_is_placed(t, layouts[k / 5]));
+        WT_ALL(wt_near_tensors(t, weft_mul(weft_add_scalar(a, 3), b), WT_EXACT));
+        WT_EQ(weft_copy_(t, wt_spread(w, b, layouts[k % 5])), WEFT_OK);
+        WT_ALL(wt_is_placed(t, layouts[k / 5]));
+        WT_ALL(wt_near_tensors(t, b, WT_EXACT));
+    }
+    (void)wt_moved(w, WEFT_COLL_COUNT);
+}
+
 /* A partial target stays partial under what is linear in it. */
 WT_TEST_IN_WORLD(in_place__a_partial_target_takes_a_whole_addend_once, w)
 {

@@ -1,5 +1,5 @@
 /* text.c: reading a file as bytes, and a counter-based order of batches. */
-#include "text.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <stdio.h>
