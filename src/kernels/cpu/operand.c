@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/matrix_view.h"
+#include "kernels/operands/matrix_view.h"
 
 static void prepare_copy(struct wf_operand *o, const struct wf_tensor_desc *d)
 {

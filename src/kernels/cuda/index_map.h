@@ -11,7 +11,7 @@
 #include "kernels/cuda/cuda_kernel.h"
 
 extern "C" {
-#include "kernels/loop_nest.h"
+#include "kernels/operands/loop_nest.h"
 
 /** Indices of a launch: 2^30. A test makes it smaller, before it prepares a call. */
 extern int64_t wf_cuda_index_limit;

@@ -11,7 +11,7 @@
 #include "kernels/cuda/cuda_kernel.h"
 
 extern "C" {
-#include "kernels/loop_nest.h"
+#include "kernels/operands/loop_nest.h"
 }
 
 /** Division of numbers below 2^63 as a multiplication and a shift (Granlund & Montgomery 1994). */

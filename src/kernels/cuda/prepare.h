@@ -4,7 +4,7 @@
 #include "kernels/cuda/cuda_kernel.h"
 
 extern "C" {
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 }
 
 enum { WF_CUDA_BLOCK = 256 }; /* threads of a block, unless a kernel wants another number */

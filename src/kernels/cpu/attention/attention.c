@@ -1,10 +1,11 @@
 /*
  * attention.c: O = softmax(scale Q K^T + mask + bias) V per batch entry and head, and its gradient.
  *
- * Which operand holds which heads is in kernels/attention_operands.h, the arithmetic in isa/. What
- * one element of the bias' gradient gets from several batch entries, heads or queries is summed in
- * the type that is computed in. The last v[0] keys are not there yet (a cache with room). With the
- * causal attribute query i sees keys up to i + Tk - v[0] - Tq; a query that sees none gives 0.
+ * Which operand holds which heads is in kernels/operands/attention_operands.h, the arithmetic in
+ * isa/. What one element of the bias' gradient gets from several batch entries, heads or queries is
+ * summed in the type that is computed in. The last v[0] keys are not there yet (a cache with room).
+ * With the causal attribute query i sees keys up to i + Tk - v[0] - Tq; a query that sees none
+ * gives 0.
  */
 #include "kernels/cpu/attention/attention.h"
 

@@ -2,8 +2,8 @@
  * time. */
 #pragma once
 
-#include "kernels/attention_operands.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/operands/attention_operands.h"
 
 /** One head's [T, D] within a strided tensor. Strides in elements. */
 struct wf_attention_head {

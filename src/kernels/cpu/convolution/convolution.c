@@ -16,7 +16,7 @@
 #include "kernels/cpu/convolution/dense.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 enum { X, W, Y, BIAS, OPERANDS };
 

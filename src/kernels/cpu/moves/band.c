@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/pointwise/elementwise.h"
-#include "kernels/loop_nest.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/loop_nest.h"
+#include "kernels/operands/operand_checks.h"
 
 struct band {
     struct wf_loop_nest matrices;    /* of x: the dims before the last two */

@@ -5,9 +5,9 @@
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/cat_copies.h"
 #include "kernels/cpu/pointwise/pointwise.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/cat_copies.h"
+#include "kernels/operands/operand_checks.h"
 
 static void run_copy(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                      const struct wf_scalars *scalars)

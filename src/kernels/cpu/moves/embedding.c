@@ -19,7 +19,7 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 struct lookup {
     struct wf_operand index, d;

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "kernels/cpu/moves/index_operands.h"
 #include "kernels/cpu/pointwise/elementwise.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 static void take_row(const struct wf_index_walk *walk, const void *with, char *table, char *row)
 {

@@ -17,7 +17,7 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 #include <weft/types.h>
 
 typedef void join_row(int64_t n, void *to, const void *row);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/pointwise/pointwise.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 struct pad {
     struct wf_strided_copy copy;

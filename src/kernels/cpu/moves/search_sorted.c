@@ -11,7 +11,7 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 typedef int64_t count_before(const void *sorted, int64_t n, const void *value, bool right);
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/pointwise/pointwise.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 struct slice {
     struct wf_strided_copy copy;      /* of the whole slice, or of one index of the dim */

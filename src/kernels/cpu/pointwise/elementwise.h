@@ -9,7 +9,7 @@
 #pragma once
 
 #include "kernels/kernels.h"
-#include "kernels/loop_nest.h"
+#include "kernels/operands/loop_nest.h"
 
 typedef void wf_elementwise_loop(int64_t n, void *out, const void *const *in,
                                  const struct wf_scalars *scalars);

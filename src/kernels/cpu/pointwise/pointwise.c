@@ -8,7 +8,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/error.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 /* NULL: none of its own. */
 static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)

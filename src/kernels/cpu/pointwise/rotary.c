@@ -12,7 +12,7 @@
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/pointwise/rotary_swiglu.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/rotary_frequency.h"
+#include "kernels/operands/rotary_frequency.h"
 
 struct rotary {
     const struct wf_transformer *loops;

@@ -6,7 +6,7 @@
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/pointwise/rotary_swiglu.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 struct swiglu {
     const struct wf_transformer *loops;

@@ -17,7 +17,7 @@
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/products/gemm.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 struct grouped {
     struct wf_tensor_desc matrix; /* of w, without the groups */

@@ -4,8 +4,8 @@
 
 #include "base/elements/dtype.h"
 #include "base/mem.h"
-#include "kernels/loop_nest.h"
-#include "kernels/matrix_view.h"
+#include "kernels/operands/loop_nest.h"
+#include "kernels/operands/matrix_view.h"
 
 enum { A, B, Y, OPERANDS };
 

@@ -14,7 +14,7 @@
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/products/gemm.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 struct product {
     struct wf_operand left, right, bias;

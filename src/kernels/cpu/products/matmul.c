@@ -14,9 +14,9 @@
 #include "kernels/cpu/products/gemm.h"
 #include "kernels/cpu/products/integer_matmul.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/loop_nest.h"
-#include "kernels/matrix_view.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/loop_nest.h"
+#include "kernels/operands/matrix_view.h"
+#include "kernels/operands/operand_checks.h"
 
 enum { A, B, Y, OPERANDS };
 

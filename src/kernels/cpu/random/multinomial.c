@@ -16,7 +16,7 @@
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/random/random.h"
 #include "kernels/cpu/random/rng_index.h"
-#include "kernels/loop_nest.h"
+#include "kernels/operands/loop_nest.h"
 
 enum { BLOCKS = 32 };
 

@@ -10,8 +10,8 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "kernels/cpu/isa/philox.h"
-#include "kernels/operand_checks.h"
-#include "kernels/random_bounds.h"
+#include "kernels/operands/operand_checks.h"
+#include "kernels/operands/random_bounds.h"
 #include <weft/generator.h>
 
 void weft_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2])

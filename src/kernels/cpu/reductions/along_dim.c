@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/reductions/row_plan.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 struct along_dim {
     struct wf_along_dim_loops loops;

@@ -23,7 +23,7 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 enum { MAX_OPERANDS = 6 };
 

@@ -9,8 +9,8 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/loop_nest.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/loop_nest.h"
+#include "kernels/operands/operand_checks.h"
 
 struct histogram {
     struct wf_loop_nest outer;

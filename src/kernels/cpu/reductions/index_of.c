@@ -21,7 +21,7 @@
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
-#include "kernels/loop_nest.h"
+#include "kernels/operands/loop_nest.h"
 
 enum { BLOCK = 256, X = 0, Y = 1 };
 

@@ -9,7 +9,7 @@
 #include "kernels/cuda/group_reduce.h"
 
 extern "C" {
-#include "kernels/attention_operands.h"
+#include "kernels/operands/attention_operands.h"
 }
 
 /** Rows [T, D] of every head of Q, K, V, O or a gradient. Strides in elements. */

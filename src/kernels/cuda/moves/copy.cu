@@ -1,9 +1,9 @@
 /* copy.cu: kernels that only move elements: copy and cat, by strided_copy.cu. */
 #include "kernels/cuda/prepare.h"
 extern "C" {
-#include "kernels/cat_copies.h"
+#include "kernels/operands/cat_copies.h"
 #include "kernels/cuda/driver_kernels.h"
-#include "kernels/loop_nest.h"
+#include "kernels/operands/loop_nest.h"
 }
 
 static void run_copy(const struct wf_kernel_call *k, void *const *out, const void *const *in,

@@ -11,7 +11,7 @@ extern "C" {
 #define inline __host__ __device__ inline
 #include "kernels/cpu/isa/philox.h" /* sine and cosine */
 #undef inline
-#include "kernels/rotary_frequency.h"
+#include "kernels/operands/rotary_frequency.h"
 }
 
 /* Pairs whose frequencies a launch takes along; heads of a token that a thread turns. */

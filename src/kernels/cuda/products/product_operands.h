@@ -9,7 +9,7 @@
 
 extern "C" {
 #include "kernels/cuda/driver_kernels.h"
-#include "kernels/matrix_view.h"
+#include "kernels/operands/matrix_view.h"
 }
 
 struct matrix_operand {

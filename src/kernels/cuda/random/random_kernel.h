@@ -4,7 +4,7 @@
 #include "kernels/cuda/random/random_numbers.h"
 
 extern "C" {
-#include "kernels/random_bounds.h"
+#include "kernels/operands/random_bounds.h"
 }
 
 /** Choose k->run; inputs broadcast to the output, and both may be strided. */

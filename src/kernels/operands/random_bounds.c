@@ -1,5 +1,5 @@
 /* random_bounds.c: bounds of random numbers as values of their dtype. */
-#include "kernels/random_bounds.h"
+#include "kernels/operands/random_bounds.h"
 
 #include <math.h>
 #include <string.h>

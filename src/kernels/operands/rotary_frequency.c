@@ -1,5 +1,5 @@
 /* rotary_frequency.c: Su et al. 2021, and the scalings of rotary positions. */
-#include "kernels/rotary_frequency.h"
+#include "kernels/operands/rotary_frequency.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* matrix_view.c: when an operand is a matrix as it lies. */
-#include "kernels/matrix_view.h"
+#include "kernels/operands/matrix_view.h"
 
 bool wf_dims_to_one_stride(const struct wf_tensor_desc *d, int first, int last, int64_t *size,
                            int64_t *stride)

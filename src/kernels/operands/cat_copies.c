@@ -1,11 +1,11 @@
 /* cat_copies.c: where along the dim each input begins. */
-#include "kernels/cat_copies.h"
+#include "kernels/operands/cat_copies.h"
 
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/loop_nest.h"
-#include "kernels/operand_checks.h"
+#include "kernels/operands/loop_nest.h"
+#include "kernels/operands/operand_checks.h"
 
 weft_status wf_cat_copies_prepare(struct wf_kernel_call *k)
 {

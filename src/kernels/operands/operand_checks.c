@@ -1,5 +1,5 @@
 /* operand_checks.c: a failure names both dtypes. */
-#include "kernels/operand_checks.h"
+#include "kernels/operands/operand_checks.h"
 
 #include "base/elements/dtype.h"
 #include "base/error.h"

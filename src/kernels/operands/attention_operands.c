@@ -1,5 +1,5 @@
 /* attention_operands.c: which operand has which role, and its strides. */
-#include "kernels/attention_operands.h"
+#include "kernels/operands/attention_operands.h"
 
 #include "base/elements/dtype.h"
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* loop_nest.c: merging of dims. */
-#include "kernels/loop_nest.h"
+#include "kernels/operands/loop_nest.h"
 
 #include <string.h>
 
