@@ -2,10 +2,11 @@
  * attention.cu: O = softmax(scale Q K^T + mask + bias) V per batch entry and head, and its
  * gradient.
  *
- * Which operand holds which heads is in kernels/operands/attention_operands.h. Memory is linear in the
- * context: no kernel keeps scores. Heads of 16-bit floats run on tensor cores (tensor_attention.cu)
- * up to TENSOR_HEAD_SIZE, everything else with plain arithmetic (plain_attention.cu). The gradient
- * is three launches, and one more for a bias: each result is summed by one block, in one order.
+ * Which operand holds which heads is in kernels/operands/attention_operands.h. Memory is linear in
+ * the context: no kernel keeps scores. Heads of 16-bit floats run on tensor cores
+ * (tensor_attention.cu) up to TENSOR_HEAD_SIZE, everything else with plain arithmetic
+ * (plain_attention.cu). The gradient is three launches, and one more for a bias: each result is
+ * summed by one block, in one order.
  */
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/prepare.h"

@@ -1,8 +1,8 @@
 /* copy.cu: kernels that only move elements: copy and cat, by strided_copy.cu. */
 #include "kernels/cuda/prepare.h"
 extern "C" {
-#include "kernels/operands/cat_copies.h"
 #include "kernels/cuda/driver_kernels.h"
+#include "kernels/operands/cat_copies.h"
 #include "kernels/operands/loop_nest.h"
 }
 
