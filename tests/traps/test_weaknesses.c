@@ -86,7 +86,7 @@ WT_TEST_IN_WORLD(weakness_3__a_label_is_never_wrong, w)
     static const char *const xs[] = {"R", "S(0)", "S(1)", "S(2)"}, *const ws[] = {"R", "S(0)",
                                                                                   "S(1)", "S(2)"};
     const weft_op_spec spec = {
-        .name = "conv", .n_out = 1, .shape = conv_shape, .rule = conv_rule, .kernel = conv};
+        .name = "valid_conv", .n_out = 1, .shape = conv_shape, .rule = conv_rule, .kernel = conv};
     int op = weft_register_op(&spec);
 
     for (int sizes = 0; sizes < 2; sizes++) {
@@ -100,7 +100,7 @@ WT_TEST_IN_WORLD(weakness_3__a_label_is_never_wrong, w)
                                        want));
             }
     }
-    WT_EQ(weft_unregister_op("conv"), WEFT_OK);
+    WT_EQ(weft_unregister_op("valid_conv"), WEFT_OK);
 }
 
 /* ---- 10.4-4: ranks without rows ---- */

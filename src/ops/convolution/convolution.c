@@ -294,15 +294,17 @@ static weft_tensor *dispatch(weft_tensor *x, weft_tensor *w, weft_tensor *bias,
 static weft_tensor *with_groups(const char *name, weft_tensor *x, weft_tensor *w, weft_tensor *bias,
                                 const struct wf_conv_attrs *a, int64_t groups)
 {
+    weft_tensor *split;
+
     if (weft_size(x, 1) != groups * weft_size(w, 1) || weft_size(w, 0) % groups != 0 ||
         (bias && (weft_ndim(bias) != 1 || weft_size(bias, 0) != weft_size(w, 0))))
         return (void)wf_conv_shape_error(name, "channels do not divide into the groups", x, w),
                NULL;
     x = wf_split_dim(x, 1, groups);
     w = wf_split_dim(w, 0, groups);
-    if (bias) bias = wf_split_dim(bias, 0, groups);
-    if (!x || !w) return NULL;
-    return wf_join_dims(dispatch(x, w, bias, a), 1);
+    split = bias ? wf_split_dim(bias, 0, groups) : NULL;
+    if (!x || !w || (bias && !split)) return NULL;
+    return wf_join_dims(dispatch(x, w, split, a), 1);
 }
 
 static weft_tensor *with_or_without_groups(const char *name, weft_tensor *x, weft_tensor *w,

@@ -46,8 +46,8 @@ weft_status wf_cpu_resample(struct wf_kernel_call *k)
 {
     uint8_t dtype = k->out[0]->dtype, compute = wf_compute_dtype(dtype);
     const struct wf_resample_attrs *a = &k->attrs->resample;
-    int first = WF_SPATIAL - a->dims;
     struct resample *p;
+    int first;
 
     if (!wf_dtypes[dtype].is_float) return wf_fail_no_kernel(k, dtype);
     if (k->in[0]->dtype != dtype) return wf_fail_no_kernel(k, k->in[0]->dtype);
@@ -57,6 +57,7 @@ weft_status wf_cpu_resample(struct wf_kernel_call *k)
     k->drop = resample_free;
     k->run = resample_run;
     p->loops = compute == WEFT_F64 ? WF_ISA_PICK(wf_windows_f64) : WF_ISA_PICK(wf_windows_f32);
+    first = WF_SPATIAL - a->dims;
     p->planes = 1;
     for (int d = 0; d < k->out[0]->ndim - a->dims; d++) p->planes *= k->out[0]->shape[d];
     for (int d = 0; d < first; d++) wf_taps_make_identity(&p->taps[d]);
