@@ -341,6 +341,18 @@ static weft_tensor *placed(weft_tensor *whole, int index)
     return weft_set_requires_grad(weft_detach(t), true);
 }
 
+/* The same elements with their dims in another order in memory. */
+static weft_tensor *lying_otherwise(weft_tensor *x)
+{
+    int back[WEFT_MAX_DIMS], there[WEFT_MAX_DIMS], n = weft_ndim(x);
+
+    for (int d = 0; d < n; d++) {
+        there[d] = n - 1 - d;
+        back[d] = n - 1 - d;
+    }
+    return weft_permute(weft_contiguous(weft_permute(x, there)), back);
+}
+
 /* TEN-18, TEN-19, TEN-22, OPDB-01..04 for the ops of these headers, MAT-25 */
 WT_TEST_TIMES_IN_WORLD(results_and_gradients__are_torchs, w, i, CASE_COUNT)
 {
@@ -355,6 +367,9 @@ WT_TEST_TIMES_IN_WORLD(results_and_gradients__are_torchs, w, i, CASE_COUNT)
     mesh = NULL;
     check(c, &golden, weft_set_requires_grad(weft_clone(x), true),
           weft_set_requires_grad(weft_clone(v), true));
+    wt_note("%s, not row-major", c->name);
+    check(c, &golden, weft_set_requires_grad(weft_detach(lying_otherwise(x)), true),
+          weft_set_requires_grad(weft_detach(lying_otherwise(v)), true));
     mesh = w->mesh;
     for (int a = 0; a <= 4; a++)
         for (int b = 0; b <= (golden.n[2] ? ndim + 1 : 0); b++) {
