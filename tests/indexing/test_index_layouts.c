@@ -278,7 +278,7 @@ WT_TEST_IN(index_put__of_a_single_element_sends_nothing, w, two_axes())
     weft_tensor *value = weft_full(WEFT_F32, NULL, 0, 7);
 
     plain = weft_index_put(x, at, 3, value, false);
-    WT_ALL(((float *)weft_data(plain))[1 * 32 + 2 * 8 + 5] == 7);
+    WT_ALL(weft_item(weft_select(weft_select(weft_select(plain, 0, 1), 0, 2), 0, 5)) == 7);
     for (int k = 0; k < 9; k++) {
         char placements[16];
         weft_tensor *index[3];
@@ -466,6 +466,30 @@ WT_TEST_IN_WORLD(search_sorted__in_a_row_that_is_cut, w)
     WT_ALL(wt_near_full(got, (double[]){0, 1, 4, 7, 8, 11}, WT_EXACT));
     got = weft_bucketize(on(w, v, 0), on(w, row, -1), true);
     WT_ALL(wt_near_full(got, (double[]){0, 3, 7, 7, 10, 11}, WT_EXACT));
+}
+
+/* Tensors without elements go the same ways, and so do their gradients. */
+WT_TEST_IN_WORLD(meta__has_the_same_layouts, w)
+{
+    weft_device before = weft_set_default_device(WEFT_META);
+    weft_tensor *x = weft_empty(WEFT_F32, (int64_t[]){6, 5}, 2), *y, *index;
+
+    index = on(w, weft_empty(WEFT_I64, (int64_t[]){4}, 1), -1);
+    weft_set_default_device(before);
+    for (int d = -1; d < 2; d++) {
+        weft_tensor *s = weft_set_requires_grad(weft_detach(on(w, x, d)), true);
+
+        wt_note("dim %d", d);
+        y = weft_index_select(weft_flip(s, (int[]){0}, 1), 1, index);
+        WT_ALL(wt_has_shape(y, 2, 6, 4) && weft_tensor_device(y) == WEFT_META);
+        y = weft_index_put(y, &index, 1, weft_select(y, 0, 0), false);
+        y = weft_pad(y, (int64_t[]){1, 1}, 1, WEFT_PAD_REFLECT, 0);
+        y = weft_scatter_value(y, 0, weft_unsqueeze(index, 1), 2);
+        WT_ALL(wt_has_shape(y, 2, 6, 6));
+        WT_EQ(weft_backward(weft_sum_all(y)), WEFT_OK);
+        WT_ALL(wt_has_shape(weft_grad(s), 2, 6, 5));
+        WT_ALL(wt_has_shape(weft_one_hot(index, 3), 2, 4, 3));
+    }
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "index layouts"); }

@@ -1,4 +1,5 @@
-/* test_moves.c: copy, cast, where, fill, cat and slice_grad move elements and change none. */
+/* test_moves.c: copy, cast, where, fill, cat, slice_grad, pad and band move elements and change
+ * none. */
 #include "cases.h"
 
 static void check_copy(weft_dtype dtype, enum lie lie, const struct sizes *shape)
@@ -245,6 +246,67 @@ WT_UNIT(cat__joins_along_any_dim)
             for (int i = 0; i < 4; i++) operand_free(&x[i]);
             operand_free(&y);
         }
+}
+
+WT_UNIT(pad__has_one_value_around_and_between)
+{
+    static const int64_t small[] = {2, 3, 4}, large[] = {5, 4, 9};
+    static const int64_t before[] = {1, 0, 2}, step[] = {3, 1, 2};
+
+    for (int c = 0; c < WEFT_DTYPE_COUNT * LIES * 2; c++) {
+        weft_dtype dtype = (weft_dtype)(c % WEFT_DTYPE_COUNT);
+        struct wf_scalars scalars = {.s = {c / WEFT_DTYPE_COUNT % 2}};
+        union wf_op_attrs attrs = {.pad = {.size = {0}}};
+        struct operand x = operand_new(dtype, nth_lie(c / WEFT_DTYPE_COUNT / 2), 3, small), y;
+
+        memcpy(attrs.pad.before, before, sizeof before);
+        memcpy(attrs.pad.size, large, sizeof large);
+        memcpy(attrs.pad.step, step, sizeof step);
+        operand_whole(&x, 3, 1);
+        y = operand_new(dtype, PLAIN, 3, large);
+        call_with(wf_cpu_pad, &attrs, &y, 1, (struct operand *[]){&x}, &scalars);
+        expect_guards(&y);
+        for (int64_t i = 0; i < 5 * 4 * 9; i++) {
+            int64_t n[] = {i / 36, i / 9 % 4, i % 9}, at = 0;
+            bool inside = true;
+
+            for (int d = 0; d < 3; d++) {
+                int64_t k = n[d] - before[d];
+
+                inside &= k >= 0 && k % step[d] == 0 && k / step[d] < small[d];
+                at = at * small[d] + k / step[d];
+            }
+            ck_assert(y.values[i] == (inside ? x.values[at] : scalars.s[0]));
+        }
+        OPERANDS_FREE(&x, &y);
+    }
+}
+
+WT_UNIT(band__keeps_what_is_near_the_diagonal)
+{
+    static const int64_t shape[] = {2, 5, 7};
+    static const int64_t bands[][2] = {{0, 0},         {-1, 2}, {INT64_MIN, 1},
+                                       {2, INT64_MAX}, {3, -3}, {INT64_MIN, INT64_MAX}};
+
+    for (int c = 0; c < 6 * LIES * 2; c++) {
+        int64_t row = c % 2 ? 3 : 0, column = c % 2 ? 1 : 0;
+        struct operand x = operand_noise(WEFT_F32, nth_lie(c / 12), 3, shape, 4);
+        struct operand y = operand_new(WEFT_F32, PLAIN, 3, shape);
+        const int64_t *band = bands[c / 2 % 6];
+        struct wf_scalars scalars = {.v = {band[0], band[1]}};
+
+        x.desc.offset[1] = row;
+        x.desc.offset[2] = column;
+        call(wf_cpu_band, &y, 1, (struct operand *[]){&x}, &scalars);
+        expect_guards(&y);
+        for (int64_t i = 0; i < 70; i++) {
+            int64_t distance = i % 7 + column - (i / 7 % 5 + row);
+
+            ck_assert(y.values[i] ==
+                      (distance >= band[0] && distance <= band[1] ? x.values[i] : 0));
+        }
+        OPERANDS_FREE(&x, &y);
+    }
 }
 
 WT_UNIT(slice_grad__is_zero_outside_the_slice)

@@ -237,6 +237,8 @@ static weft_tensor *repeat_dim(weft_tensor *x, int dim, int64_t n, bool elements
     int ndim = weft_ndim(x), at = elements ? dim + 1 : dim;
 
     for (int d = 0; d < ndim; d++) joined[d] = shape_of(x)[d];
+    WF_NEED_PTR(n == 0 || joined[dim] <= INT64_MAX / n, WEFT_ERR_SHAPE,
+                "repeat: %lld times %lld elements", (long long)n, (long long)joined[dim]);
     if (shape_of(x)[dim] == 1) {
         joined[dim] = n;
         return weft_expand(x, joined, ndim);

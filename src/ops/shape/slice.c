@@ -180,6 +180,7 @@ weft_tensor *weft_slice_step(weft_tensor *x, int dim, int64_t start, int64_t end
     from = clamped_bound(start, size);
     to = clamped_bound(end, size);
     if (to < from) to = from;
+    if (step > size) step = size > 0 ? size : 1;
     if (from == 0 && to == size) return take_every(x, d, step);
     if (to > from) to -= (to - from - 1) % step; /* what follows the last element is not wanted */
     return take_every(wf_slice_dim(x, d, from, to - from), d, step);
