@@ -33,10 +33,32 @@ weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype)
         for (int64_t i = 0; i < n; i++) to_[i] = from_[i * stride];                                \
     } while (0)
 
+#define REPEAT(type)                                                                               \
+    do {                                                                                           \
+        type *to_ = to;                                                                            \
+        const type value = *(const type *)from;                                                    \
+                                                                                                   \
+        for (int64_t i = 0; i < n; i++) to_[i] = value;                                            \
+    } while (0)
+
+static void repeat_element(void *to, const void *from, int64_t n, int64_t bytes)
+{
+    if (bytes == 4)
+        REPEAT(uint32_t);
+    else if (bytes == 8)
+        REPEAT(uint64_t);
+    else if (bytes == 2)
+        REPEAT(uint16_t);
+    else
+        memset(to, *(const uint8_t *)from, (size_t)n);
+}
+
 void wf_gather_strided(void *to, const void *from, int64_t n, int64_t stride, int64_t bytes)
 {
     if (stride == 1)
         memcpy(to, from, (size_t)(n * bytes));
+    else if (stride == 0)
+        repeat_element(to, from, n, bytes);
     else if (bytes == 4)
         GATHER(uint32_t);
     else if (bytes == 8)
@@ -109,7 +131,8 @@ static void run_lines_in_blocks(const struct wf_kernel_call *k, void *const *out
 {
     const struct lines *p = k->prep;
     uint64_t buffer[MAX_LINE_INPUTS][BLOCK];
-    const void *x[MAX_LINE_INPUTS];
+    const void *x[MAX_LINE_INPUTS],
+        *repeated[MAX_LINE_INPUTS] = {NULL}; /* what a buffer is full of */
 
     for (int64_t first = 0; first < p->n; first += BLOCK) {
         int64_t n = p->n - first < BLOCK ? p->n - first : BLOCK;
@@ -122,7 +145,9 @@ static void run_lines_in_blocks(const struct wf_kernel_call *k, void *const *out
 
                 x[i - 1] = walk.at[i] + (p->one[i] ? 0 : first * stride * p->bytes[i]);
                 if (!p->gathered[i]) continue;
-                wf_gather_strided(buffer[i - 1], x[i - 1], n, stride, p->bytes[i]);
+                if (stride != 0 || repeated[i - 1] != x[i - 1])
+                    wf_gather_strided(buffer[i - 1], x[i - 1], n, stride, p->bytes[i]);
+                if (stride == 0) repeated[i - 1] = x[i - 1];
                 x[i - 1] = buffer[i - 1];
             }
             if (p->wide.load)
