@@ -3,7 +3,7 @@
 #include "kernels/cuda/prepare.h"
 extern "C" {
 #include "kernels/cuda/device_moves.h"
-#include "kernels/loop_nest.h"
+#include "kernels/operands/loop_nest.h"
 }
 
 struct pad {
