@@ -39,6 +39,8 @@ WT_TEST_IN_WORLD(small_integers__go_through_files, w)
         WT_EQ(weft_fill_(t, 0), WEFT_OK);
         WT_EQ(weft_checkpoint_load(path, state), WEFT_OK);
         WT_ALL(weft_tensor_dtype(t) == dtypes[k % 2] && wt_near_tensors(t, want, WT_EXACT));
+        path = wt_scratch("small_integers.safetensors");
+        WT_EQ(weft_weights_write(path, &(weft_named_tensor){"t", t}, 1), WEFT_OK);
         file = weft_weights_open(path);
         WT_ALL(file != NULL);
         got = weft_weights_read(file, "t", 0, w->mesh, &shard);

@@ -106,7 +106,7 @@ WT_TEST_IN_WORLD(read__numbers_are_converted, w)
     t = weft_weights_read(file, "integer.i64", WEFT_AS(WEFT_U8), NULL, NULL);
     WT_EQ(((uint8_t *)weft_data(t))[2], seed_of(2));
     t = weft_weights_read(file, "integer.i8", 0, NULL, NULL);
-    WT_EQ(weft_tensor_dtype(t), WEFT_I32);
+    WT_EQ(weft_tensor_dtype(t), WEFT_I8);
     weft_weights_close(file);
 }
 

@@ -62,9 +62,10 @@ template <class E> static void divide_all(size_t count, void *x, int divisor)
 
 void wf_cuda_divide_elements(weft_dtype dtype, size_t count, void *x, int divisor)
 {
-    static void (*const of_dtype[])(size_t, void *, int) = {
+    static void (*const of_dtype[WEFT_DTYPE_COUNT])(size_t, void *, int) = {
         divide_all<float>,   divide_all<double>,  divide_all<bf16>,    divide_all<f16>,
-        divide_all<int32_t>, divide_all<int64_t>, divide_all<uint8_t>, divide_all<boolean>};
+        divide_all<int32_t>, divide_all<int64_t>, divide_all<uint8_t>, divide_all<boolean>,
+        divide_all<int16_t>, divide_all<int8_t>};
 
     of_dtype[dtype](count, x, divisor);
 }
