@@ -176,7 +176,7 @@ void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
     *list = block;
 }
 
-__attribute__((noinline)) static void recycle_special_cases(struct pool *pool,
+__attribute__((noinline)) static void recycle_flagged(struct pool *pool,
                                                             struct wf_block *block)
 {
     if (block->flags & WF_BLOCK_ALIASED) wf_block_unshare_version(block);
@@ -194,7 +194,7 @@ void wf_block_recycle(struct wf_block *block)
 
     WF_ASSERT(block->refs == 0);
     if (block->flags) {
-        recycle_special_cases(pool, block);
+        recycle_flagged(pool, block);
         return;
     }
     list = &pool->idle[block->list][block->size_class];

@@ -18,7 +18,7 @@ set(subjects
     pointwise
     random
     reduce
-    reductions_more
+    along_dims
     rotary_swiglu
     softmax
     topk

@@ -1,298 +1,250 @@
 /*
- * test_along_dims.c: reductions beside sums and maxima, scans, order, places and counts along dims,
- * against plain loops.
+ * test_along_dims.c: products, minima, counts, norms, squares about a number, sums of
+ * exponentials, places, order and scans against plain loops, however operands lie.
  */
 #include "cases.h"
 
 static const struct sizes shapes[] = {
-    {1, {1}},      {1, {37}},    {2, {8, 8}},     {2, {0, 4}},    {2, {3, 0}},
-    {2, {5, 130}}, {2, {70, 3}}, {3, {4, 5, 33}}, {3, {2, 1, 6}}, {4, {2, 3, 4, 5}},
+    {0, {0}},       {1, {0}},          {1, {1}},       {1, {5000}},   {2, {8, 8}},
+    {2, {0, 4}},    {2, {3, 0}},       {2, {70, 300}}, {2, {300, 3}}, {3, {4, 5, 33}},
+    {3, {2, 1, 6}}, {4, {2, 3, 4, 5}}, {2, {130, 33}},
 };
-enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+enum { COUNT = sizeof shapes / sizeof *shapes };
 
-/* ---- reductions over a set of dims ---- */
+#ifdef WT_CUDA_HOST /* on GPUs the numbers beside x must be dense; others go through the host */
+#define LIE_OF_NUMBERS(lie) PLAIN
+#else
+#define LIE_OF_NUMBERS(lie) (lie)
+#endif
 
-enum reduction { MIN, PROD, COUNT, NORM, DEVIATION, SUM_EXP, REDUCTIONS };
-static wf_kernel_prepare *const prepare[REDUCTIONS] = {
-    wf_cpu_min, wf_cpu_prod, wf_cpu_count_nonzero, wf_cpu_norm, wf_cpu_deviation, wf_cpu_sum_exp};
-static const double powers[] = {2, 1, 3, 0, INFINITY, -INFINITY};
+static bool is_float(weft_dtype t) { return wf_dtype_is_float(t); }
 
-static double start_of(enum reduction what, double p, weft_dtype dtype)
+static weft_dtype wide(weft_dtype t)
 {
-    if (what == PROD) return 1;
-    if (what == MIN && dtype == WEFT_I32) return INT32_MAX;
-    if (what == MIN && dtype == WEFT_I64) return (double)INT64_MAX;
-    return what == MIN || (what == NORM && p < 0) ? INFINITY : 0;
+    return !is_float(t) ? WEFT_I64 : wf_dtype_is_16_bit_float(t) ? WEFT_F32 : t;
 }
 
-/* What the result is after one more element. */
-static double step(enum reduction what, double p, double so_far, double x, double q)
+/* ---- reductions ---- */
+
+/* START, and what an element x with the number q of its result makes of it; FINISH at the end. */
+struct op {
+    const char *name;
+    wf_kernel_prepare *prepare;
+    bool floats, wide_only, counts, with_number;
+    double start, p;
+};
+
+enum { MIN, PROD, COUNTS, DEVIATION, SUM_EXP, NORMS };
+
+static const struct op ops[] = {
+    {"min", wf_cpu_min, false, false, false, false, INFINITY, 0},
+    {"prod", wf_cpu_prod, false, true, false, false, 1, 0},
+    {"count_nonzero", wf_cpu_count_nonzero, false, false, true, false, 0, 0},
+    {"deviation", wf_cpu_deviation, true, true, false, true, 0, 0},
+    {"sum_exp", wf_cpu_sum_exp, true, true, false, true, 0, 0},
+    {"norm 2", wf_cpu_norm, true, true, false, false, 0, 2},
+    {"norm 1", wf_cpu_norm, true, true, false, false, 0, 1},
+    {"norm 0", wf_cpu_norm, true, true, false, false, 0, 0},
+    {"norm inf", wf_cpu_norm, true, true, false, false, 0, INFINITY},
+    {"norm -inf", wf_cpu_norm, true, true, false, false, INFINITY, -INFINITY},
+    {"norm 2.5", wf_cpu_norm, true, true, false, false, 0, 2.5},
+};
+enum { OPS = sizeof ops / sizeof *ops };
+
+static double take(int op, double to, double x, double q)
 {
-    switch (what) {
+    double p = ops[op].p;
+
+    switch (op) {
     case MIN:
-        return fmin(so_far, x);
+        return fmin(to, x);
     case PROD:
-        return so_far * x;
-    case COUNT:
-        return so_far + (x != 0);
+        return to * x;
+    case COUNTS:
+        return to + (x != 0);
     case DEVIATION:
-        return so_far + (x - q) * (x - q);
+        return to + (x - q) * (x - q);
     case SUM_EXP:
-        return so_far + exp(x - q);
+        return to + exp(x - q);
     default:
-        if (isinf(p)) return p > 0 ? fmax(so_far, fabs(x)) : fmin(so_far, fabs(x));
-        return so_far + (p == 0 ? x != 0 : pow(fabs(x), p));
+        return isinf(p) ? (p > 0 ? fmax : fmin)(to, fabs(x)) : to + (p ? pow(fabs(x), p) : x != 0);
     }
 }
 
-static void fill(struct operand *x, enum reduction what, uint64_t seed)
+static double finish(int op, double value)
 {
-    if (what == COUNT || !wf_dtypes[x->desc.dtype].is_float) {
-        operand_whole(x, seed, what == PROD ? 1 : 3);
-        return;
-    }
-    for (int64_t i = 0; i < x->desc.numel; i++) {
-        uint64_t state = seed * 977 + (uint64_t)i;
-
-        x->values[i] = noise(&state);
-        if (what == PROD) x->values[i] = 1 + 0.25 * x->values[i];
-    }
-    operand_write(x);
+    return op >= NORMS && isfinite(ops[op].p) && ops[op].p > 0 ? pow(value, 1 / ops[op].p) : value;
 }
 
-static void check(enum reduction what, weft_dtype dtype, enum lie lie, const struct sizes *s,
-                  int64_t mask, double p)
+static void check_reduction(int op, weft_dtype dtype, enum lie lie, const struct sizes *s,
+                            int64_t mask)
 {
-    struct operand x = operand_new(dtype, lie, s->ndim, s->n), q, y;
+    weft_dtype out = ops[op].counts ? WEFT_I64 : ops[op].wide_only ? wide(dtype) : dtype;
+    struct operand x = operand_new(dtype, lie, s->ndim, s->n), y, q;
+    union wf_op_attrs attrs = {.norm = {.dims = (uint32_t)mask, .p = ops[op].p}};
+    struct operand *in[] = {&x, &q};
     int64_t shape[WEFT_MAX_DIMS] = {0};
-    struct wf_scalars scalars = {.s = {1}};
-    union wf_op_attrs attrs = {.reduce = {.dims = (uint32_t)mask}};
 
-    if (what == NORM) attrs.norm.p = p;
-    fill(&x, what, 5);
+    if (op == PROD) /* a few signs and doublings; integers may wrap alike in both */
+        for (int64_t i = 0; i < x.desc.numel; i++)
+            x.values[i] = i % 7 == 3 && dtype < WEFT_U8 ? -1 : i % 2111 == 5 ? 2 : 1;
+    if (op == PROD)
+        operand_write(&x);
+    else
+        operand_whole(&x, 5, dtype == WEFT_BOOL ? 1 : 4);
     for (int d = 0; d < s->ndim; d++) shape[d] = mask >> d & 1 ? 1 : s->n[d];
-    q = operand_noise(dtype, PLAIN, s->ndim, shape, 8);
-    y = operand_new(what == COUNT ? WEFT_I64 : dtype, PLAIN, s->ndim, shape);
-    for (int64_t i = 0; i < y.desc.numel; i++) y.want[i] = start_of(what, p, dtype);
+    y = operand_new(out, PLAIN, s->ndim, shape);
+    q = operand_new(wide(dtype), LIE_OF_NUMBERS(lie), s->ndim, shape);
+    operand_whole(&q, 9, 3);
+    for (int64_t i = 0; i < y.desc.numel; i++) y.want[i] = ops[op].start;
     for (int64_t i = 0; i < x.desc.numel; i++) {
         int64_t to = broadcast_number(&y.desc, &x.desc, i);
 
-        y.want[to] = step(what, p, y.want[to], x.values[i], q.values[to]);
+        y.want[to] = take(op, y.want[to], x.values[i], q.values[to]);
     }
-    for (int64_t i = 0; i < y.desc.numel && what == NORM && p != 0 && !isinf(p); i++)
-        y.want[i] = pow(y.want[i], 1 / p);
-    call_with(prepare[what], &attrs, &y, what == DEVIATION || what == SUM_EXP ? 2 : 1,
-              (struct operand *[]){&x, &q}, &scalars);
-    for (int64_t i = 0; i < y.desc.numel; i++)
+    call_with(ops[op].prepare, &attrs, &y, ops[op].with_number ? 2 : 1, in, NULL);
+    for (int64_t i = 0; i < y.desc.numel; i++) {
+        y.want[i] = finish(op, y.want[i]);
+        if (!is_float(out) && y.want[i] == INFINITY) /* the largest integer */
+            y.want[i] = dtype == WEFT_I32   ? INT32_MAX
+                        : dtype == WEFT_I64 ? 0x1p63
+                        : dtype == WEFT_U8  ? 255
+                                            : 1;
         if (isinf(y.want[i]) && y.values[i] == y.want[i]) y.values[i] = y.want[i] = 0;
-    expect_near("reduction", &y, y.want, dtype_bound(dtype));
+        y.values[i] /= 1 + fabs(y.want[i]);
+        y.want[i] /= 1 + fabs(y.want[i]);
+    }
+    expect_near(ops[op].name, &y, y.want,
+                wf_dtype_is_16_bit_float(out) ? 8e-3
+                : out == WEFT_F64             ? 1e-12
+                                              : 2e-6);
     expect_guards(&y);
-    OPERANDS_FREE(&x, &q, &y);
+    OPERANDS_FREE(&x, &y, &q);
 }
 
-/* Both inputs of deviation and sum_exp have one dtype, of at least 32 bits. */
-static bool takes(enum reduction what, weft_dtype dtype)
-{
-    if (what == MIN || what == COUNT) return true;
-    if (what == PROD) return dtype != WEFT_I32 && dtype != WEFT_I64;
-    return what == NORM ? wf_dtypes[dtype].is_float : dtype == WEFT_F32 || dtype == WEFT_F64;
-}
-
-WT_UNIT(reductions__equal_plain_loops)
+WT_UNIT_TIMES(reductions__equal_plain_loops, OPS)
 {
     EACH_ISA
-    for (int what = 0; what < REDUCTIONS; what++)
-        for (int t = WEFT_F32; t <= WEFT_I64; t++)
-            for (int i = 0; i < N_SHAPES && takes((enum reduction)what, (weft_dtype)t); i++)
-                for (int64_t mask = 0; mask < 1 << shapes[i].ndim; mask++)
-                    check((enum reduction)what, (weft_dtype)t, nth_lie(i + t + (int)mask),
-                          &shapes[i], mask, powers[(i + mask) % 6]);
+    for (int t = WEFT_F32; t <= WEFT_BOOL; t++)
+        for (int i = 0; i < COUNT && (is_float((weft_dtype)t) || !ops[_i].floats); i++)
+            for (int64_t mask = 0; mask < 1 << shapes[i].ndim; mask++)
+                check_reduction(_i, (weft_dtype)t, nth_lie(i + t + (int)mask), &shapes[i], mask);
 }
 
-/* ---- along one dim: the operand as [before, n, after] ---- */
-
-struct lines {
-    int64_t count, n, after;
-};
-
-static struct lines lines_along(const struct wf_tensor_desc *x, int dim)
+/* A square of f32 that is none. */
+WT_UNIT(norms__do_not_overflow)
 {
-    struct lines l = {.count = 1, .n = x->shape[dim], .after = 1};
+    static const int64_t shape[] = {3}, one[] = {1};
+    union wf_op_attrs attrs = {.norm = {.dims = 1, .p = 2}};
+    struct operand x = operand_new(WEFT_F32, PLAIN, 1, shape),
+                   y = operand_new(WEFT_F32, PLAIN, 1, one);
 
-    for (int d = 0; d < x->ndim; d++) {
-        if (d != dim) l.count *= x->shape[d];
-        if (d > dim) l.after *= x->shape[d];
+    x.values[0] = 3e30, x.values[1] = 4e30;
+    operand_write(&x);
+    call_with(wf_cpu_norm, &attrs, &y, 1, (struct operand *[]){&x}, NULL);
+    ck_assert_double_eq_tol(y.values[0] / 5e30, 1, 1e-6);
+    OPERANDS_FREE(&x, &y);
+}
+
+/* ---- places ---- */
+
+static void check_places(weft_dtype dtype, enum lie lie, const struct sizes *s, int64_t mask)
+{
+    struct operand x = operand_new(dtype, lie, s->ndim, s->n), v, y;
+    union wf_op_attrs attrs = {.reduce = {.dims = (uint32_t)mask}};
+    int64_t shape[WEFT_MAX_DIMS] = {0};
+
+    operand_whole(&x, 5, dtype == WEFT_BOOL ? 1 : 3);
+    if (is_float(dtype) && x.desc.numel > 2) x.values[x.desc.numel / 2] = NAN, operand_write(&x);
+    for (int d = 0; d < s->ndim; d++) shape[d] = mask >> d & 1 ? 1 : s->n[d];
+    v = operand_new(dtype, lie, s->ndim, shape);
+    y = operand_new(WEFT_I64, PLAIN, s->ndim, shape);
+    operand_whole(&v, 6, dtype == WEFT_BOOL ? 1 : 3);
+    if (is_float(dtype) && v.desc.numel) v.values[v.desc.numel / 2] = NAN, operand_write(&v);
+    for (int64_t i = 0; i < y.desc.numel; i++) y.want[i] = 0x1p63;
+    for (int64_t i = 0; i < x.desc.numel; i++) {
+        int64_t to = broadcast_number(&y.desc, &x.desc, i), number = 0, left = i, weight = 1;
+        bool same = x.values[i] == v.values[to] || (isnan(x.values[i]) && isnan(v.values[to]));
+
+        for (int d = s->ndim - 1; d >= 0; left /= s->n[d--]) {
+            if (!(mask >> d & 1)) continue;
+            number += left % s->n[d] * weight;
+            weight *= s->n[d];
+        }
+        if (same && (double)number < y.want[to]) y.want[to] = (double)number;
     }
-    return l;
-}
-
-static int64_t place(const struct lines *l, int64_t line, int64_t i)
-{
-    return (line / l->after * l->n + i) * l->after + line % l->after;
-}
-
-enum scan { CUMSUM, CUMPROD, CUMPROD_GRAD, LINEAR, LINEAR_GRAD, SCANS };
-static wf_kernel_prepare *const prepare_scan[SCANS] = {wf_cpu_cumsum, wf_cpu_cumprod,
-                                                       wf_cpu_cumprod_grad, wf_cpu_linear_scan,
-                                                       wf_cpu_linear_scan_grad};
-
-/* dx_k is the sum of d_i over i >= k times the product of all x_j with j <= i, but x_k. */
-static double cumprod_grad(const struct operand *d, const struct operand *x, const struct lines *l,
-                           int64_t line, int64_t k)
-{
-    double sum = 0;
-
-    for (int64_t i = k; i < l->n; i++) {
-        double product = d->values[place(l, line, i)];
-
-        for (int64_t j = 0; j <= i; j++)
-            if (j != k) product *= x->values[place(l, line, j)];
-        sum += product;
-    }
-    return sum;
-}
-
-static void want_line(enum scan what, bool back, struct operand *y, const struct operand *a,
-                      const struct operand *b, const struct lines *l, int64_t line)
-{
-    bool from_end = what == LINEAR_GRAD || (what == CUMSUM && back);
-    double so_far = what == CUMPROD ? 1 : 0;
-
-    for (int64_t k = 0; k < l->n; k++) {
-        int64_t i = from_end ? l->n - 1 - k : k, at = place(l, line, i);
-        double x = a->values[at];
-
-        if (what == CUMSUM) so_far += x;
-        if (what == CUMPROD) so_far *= x;
-        if (what == LINEAR) so_far = x * so_far + b->values[at];
-        if (what == LINEAR_GRAD)
-            so_far = x + (i + 1 < l->n ? b->values[place(l, line, i + 1)] * so_far : 0);
-        y->want[at] = what == CUMPROD_GRAD ? cumprod_grad(a, b, l, line, i) : so_far;
-    }
-}
-
-static void check_scan(enum scan what, weft_dtype dtype, enum lie lie, const struct sizes *s,
-                       int dim)
-{
-    struct operand a = operand_noise(dtype, lie, s->ndim, s->n, 3),
-                   b = operand_noise(dtype, nth_lie((int)lie + 1), s->ndim, s->n, 4),
-                   y = operand_new(dtype, PLAIN, s->ndim, s->n);
-    bool back = what == CUMSUM && dim % 2;
-    struct lines l = lines_along(&a.desc, dim);
-
-    if (b.desc.numel > 3 && what == CUMPROD_GRAD) b.values[2] = 0; /* no division finds it */
-    operand_write(&b);
-    for (int64_t line = 0; line < l.count; line++) want_line(what, back, &y, &a, &b, &l, line);
-    call_with(prepare_scan[what], &(union wf_op_attrs){.scan = {.dim = dim, .back = back}}, &y,
-              what == CUMSUM || what == CUMPROD ? 1 : 2, (struct operand *[]){&a, &b}, NULL);
-    expect_near("scan", &y, y.want, 4 * dtype_bound(dtype));
+    call_with(wf_cpu_index_of, &attrs, &y, 2, (struct operand *[]){&x, &v}, NULL);
+    expect_near("index_of", &y, y.want, 0);
     expect_guards(&y);
-    OPERANDS_FREE(&a, &b, &y);
+    OPERANDS_FREE(&x, &v, &y);
 }
 
-WT_UNIT(scans__equal_plain_loops)
+WT_UNIT(places__equal_plain_loops)
 {
     EACH_ISA
-    for (int what = 0; what < SCANS; what++)
-        for (int t = 0; t < FLOAT_DTYPES; t++)
-            for (int i = 0; i < N_SHAPES; i++)
-                for (int dim = 0; dim < shapes[i].ndim; dim++)
-                    check_scan((enum scan)what, float_dtypes[t], nth_lie(i + t + dim), &shapes[i],
-                               dim);
+    for (int t = WEFT_F32; t <= WEFT_BOOL; t++)
+        for (int i = 0; i < COUNT; i++)
+            for (int64_t mask = 0; mask < 1 << shapes[i].ndim; mask++)
+                check_places((weft_dtype)t, nth_lie(i + t + (int)mask), &shapes[i], mask);
 }
 
 /* ---- order ---- */
 
-/* Stable, by insertion; NaN is largest. */
-static bool comes_after(double a, double b, bool descending)
+static void call_sort(struct operand *x, bool descending, struct operand *y, struct operand *at)
 {
-    if (isnan(a) || isnan(b)) return descending ? isnan(b) && !isnan(a) : isnan(a) && !isnan(b);
-    return descending ? a < b : a > b;
+    union wf_op_attrs attrs = {.sort = {.descending = descending}};
+    struct wf_kernel_call k = {.op = "sort", .n_in = 1, .n_out = 2, .attrs = &attrs};
+
+    k.in[0] = &x->desc;
+    k.out[0] = &y->desc;
+    k.out[1] = &at->desc;
+    ck_assert_int_eq(wf_cpu_sort(&k), WEFT_OK);
+    k.run(&k, (void *[]){y->data, at->data}, (const void *[]){x->data}, NULL);
+    wf_kernel_call_drop(&k);
+    operand_read(y);
+    operand_read(at);
 }
 
-static void check_sort(weft_dtype dtype, enum lie lie, int64_t rows, int64_t n, bool descending)
+static bool may_follow(double a, double b, bool descending)
 {
-    int64_t shape[] = {rows, n};
-    struct operand x = operand_new(dtype, lie, 2, shape), y = operand_new(dtype, PLAIN, 2, shape),
-                   at = operand_new(WEFT_I64, PLAIN, 2, shape);
-    struct wf_kernel_call k = {.op = "sort",
-                               .n_in = 1,
-                               .n_out = 2,
-                               .attrs = &(union wf_op_attrs){.sort = {.descending = descending}}};
-
-    operand_whole(&x, (uint64_t)(7 + n), 9);
-    for (int64_t i = 4; i < x.desc.numel && wf_dtypes[dtype].is_float; i += 11)
-        x.values[i] = (double)NAN;
-    operand_write(&x);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < n; i++) {
-            int64_t to = i;
-
-            for (; to > 0 && comes_after(y.want[r * n + to - 1], x.values[r * n + i], descending);
-                 to--) {
-                y.want[r * n + to] = y.want[r * n + to - 1];
-                at.want[r * n + to] = at.want[r * n + to - 1];
-            }
-            y.want[r * n + to] = x.values[r * n + i];
-            at.want[r * n + to] = (double)i;
-        }
-    kernel_run(wf_cpu_sort, &k, (struct operand *[]){&y, &at}, (struct operand *[]){&x}, NULL);
-    for (int64_t i = 0; i < y.desc.numel; i++)
-        ck_assert(y.values[i] == y.want[i] || (isnan(y.values[i]) && isnan(y.want[i])));
-    expect_near("places", &at, at.want, 0);
-    expect_guards(&y);
-    expect_guards(&at);
-    OPERANDS_FREE(&x, &y, &at);
+    if (isnan(a) || isnan(b)) return descending ? isnan(a) : isnan(b);
+    return descending ? a >= b : a <= b;
 }
 
-WT_UNIT(sort__equals_insertion)
+WT_UNIT(sort__orders_every_row)
 {
-    static const int64_t sizes[] = {0, 1, 2, 7, 33, 300};
+    static const struct sizes rows[] = {
+        {1, {1}}, {2, {3, 16}}, {2, {4, 17}}, {3, {2, 3, 100}}, {2, {0, 4}}};
 
     EACH_ISA
-    for (int t = WEFT_F32; t <= WEFT_I64; t++)
-        for (int i = 0; i < 6; i++) {
-            check_sort((weft_dtype)t, nth_lie(i + t), 3, sizes[i], i % 2);
-            check_sort((weft_dtype)t, nth_lie(i + t + 1), 1, sizes[i], i % 2 == 0);
+    for (int k = 0; k < 5 * 8 * 2; k++) {
+        weft_dtype dtype = (weft_dtype)(k / 10);
+        const struct sizes *s = &rows[k % 5];
+        bool descending = k / 5 % 2;
+        struct operand x = operand_new(dtype, nth_lie(k), s->ndim, s->n);
+        struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
+        struct operand at = operand_new(WEFT_I64, PLAIN, s->ndim, s->n);
+        int64_t n = s->n[s->ndim - 1];
+
+        operand_whole(&x, 3, dtype == WEFT_BOOL ? 1 : 9);
+        if (is_float(dtype) && x.desc.numel > 5) x.values[5] = NAN, operand_write(&x);
+        call_sort(&x, descending, &y, &at);
+        for (int64_t i = 0; i < x.desc.numel; i++) {
+            int64_t row = i / n * n;
+            double from = x.values[row + (int64_t)at.values[i]];
+
+            ck_assert(y.values[i] == from || (isnan(from) && isnan(y.values[i])));
+            if (i == row) continue;
+            ck_assert(may_follow(y.values[i - 1], y.values[i], descending));
+            if (y.values[i] == y.values[i - 1]) ck_assert(at.values[i] > at.values[i - 1]);
         }
+        expect_guards(&y);
+        expect_guards(&at);
+        OPERANDS_FREE(&x, &y, &at);
+    }
 }
 
-/* ---- places and counts ---- */
-
-WT_UNIT(index_of__is_the_first)
-{
-    EACH_ISA
-    for (int t = WEFT_F32; t <= WEFT_I64; t++)
-        for (int i = 0; i < N_SHAPES; i++)
-            for (int64_t mask = 1; mask < 1 << shapes[i].ndim; mask++) {
-                const struct sizes *s = &shapes[i];
-                struct operand x = operand_new((weft_dtype)t, nth_lie(i + t), s->ndim, s->n), v, y;
-                int64_t shape[WEFT_MAX_DIMS] = {0};
-
-                operand_whole(&x, 11, 4);
-                for (int d = 0; d < s->ndim; d++) shape[d] = mask >> d & 1 ? 1 : s->n[d];
-                v = operand_new((weft_dtype)t, PLAIN, s->ndim, shape);
-                y = operand_new(WEFT_I64, PLAIN, s->ndim, shape);
-                operand_whole(&v, 12, 4);
-                for (int64_t j = 0; j < y.desc.numel; j++) y.want[j] = (double)INT64_MAX;
-                for (int64_t j = x.desc.numel - 1; j >= 0; j--) {
-                    int64_t to = broadcast_number(&y.desc, &x.desc, j), left = j, number = 0,
-                            stride = 1;
-
-                    for (int d = s->ndim - 1; d >= 0; left /= s->n[d--])
-                        if (mask >> d & 1) {
-                            number += left % s->n[d] * stride;
-                            stride *= s->n[d];
-                        }
-                    if (x.values[j] == v.values[to]) y.want[to] = (double)number;
-                }
-                call_with(wf_cpu_index_of, &(union wf_op_attrs){.reduce = {.dims = (uint32_t)mask}},
-                          &y, 2, (struct operand *[]){&x, &v}, NULL);
-                expect_near("index_of", &y, y.want, 0);
-                expect_guards(&y);
-                OPERANDS_FREE(&x, &v, &y);
-            }
-}
+/* ---- counts ---- */
 
 WT_UNIT(histogram__counts)
 {
@@ -301,7 +253,7 @@ WT_UNIT(histogram__counts)
 
     EACH_ISA
     for (int t = 0; t < FLOAT_DTYPES; t++)
-        for (int i = 0; i < N_SHAPES; i++) {
+        for (int i = 0; i < COUNT; i++) {
             const struct sizes *s = &shapes[i];
             struct operand x = operand_noise(float_dtypes[t], nth_lie(i + t), s->ndim, s->n, 2),
                            range = operand_new(float_dtypes[t], PLAIN, 1, two),
@@ -322,6 +274,66 @@ WT_UNIT(histogram__counts)
             expect_guards(&y);
             OPERANDS_FREE(&x, &range, &y);
         }
+}
+
+/* ---- scans ---- */
+
+enum scan { SUM_UP, SUM_BACK, PRODUCT, RECURRENCE, RECURRENCE_BACK, SCANS };
+
+static void check_scan(enum scan op, weft_dtype dtype, enum lie lie, const struct sizes *s, int dim)
+{
+    static wf_kernel_prepare *const prepare[] = {wf_cpu_cumsum, wf_cpu_cumsum, wf_cpu_cumprod,
+                                                 wf_cpu_linear_scan, wf_cpu_linear_scan_grad};
+    struct operand a = operand_new(dtype, lie, s->ndim, s->n),
+                   b = operand_new(dtype, lie, s->ndim, s->n);
+    struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
+    union wf_op_attrs attrs = {.scan = {.dim = dim, .back = op == SUM_BACK}};
+    int64_t inner = 1, n = s->n[dim];
+    bool back = op == SUM_BACK || op == RECURRENCE_BACK;
+
+    operand_whole(&a, 5, 2);
+    operand_whole(&b, 6, 1);
+    for (int d = dim + 1; d < s->ndim; d++) inner *= s->n[d];
+    for (int64_t i = 0; i < a.desc.numel; i++) { /* each column from its first element on */
+        int64_t first = i / (inner * n) * inner * n + i % inner;
+        double run = op == PRODUCT ? 1 : 0;
+
+        if (i / inner % n != 0) continue;
+        for (int64_t t = 0; t < n; t++) {
+            int64_t at = first + (back ? n - 1 - t : t) * inner;
+            double made = op == PRODUCT      ? run * a.values[at]
+                          : op == RECURRENCE ? a.values[at] * run + b.values[at]
+                                             : run + a.values[at];
+
+            if (op >= RECURRENCE && fabs(made) > 100) /* stays small, and whole */
+                a.values[at] = b.values[at] = 0, made = op == RECURRENCE ? 0 : run;
+            y.want[at] = made;
+            run = op == RECURRENCE_BACK ? made * b.values[at] : made;
+        }
+    }
+    operand_write(&a);
+    operand_write(&b);
+    call_with(prepare[op], &attrs, &y, op >= RECURRENCE ? 2 : 1, (struct operand *[]){&a, &b},
+              NULL);
+    for (int64_t i = 0; i < y.desc.numel; i++) {
+        y.values[i] /= 1 + fabs(y.want[i]);
+        y.want[i] /= 1 + fabs(y.want[i]);
+    }
+    expect_near("scan", &y, y.want, wf_dtype_is_16_bit_float(dtype) ? 8e-3 : 1e-6);
+    expect_guards(&y);
+    OPERANDS_FREE(&a, &b, &y);
+}
+
+WT_UNIT_TIMES(scans__equal_plain_loops, SCANS)
+{
+    static const struct sizes sizes[] = {{1, {1}},        {1, {40}},   {2, {3, 20}}, {2, {20, 3}},
+                                         {3, {2, 6, 70}}, {2, {0, 4}}, {2, {4, 0}}};
+
+    EACH_ISA
+    for (int t = WEFT_F32; t <= (_i < RECURRENCE ? WEFT_I64 : WEFT_F16); t++)
+        for (int i = 0; i < 7; i++)
+            for (int dim = 0; dim < sizes[i].ndim; dim++)
+                check_scan((enum scan)_i, (weft_dtype)t, nth_lie(i + t + dim), &sizes[i], dim);
 }
 
 int main(void) { return wt_unit_main("along_dims"); }

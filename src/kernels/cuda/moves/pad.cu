@@ -2,7 +2,7 @@
  * elements where they belong. */
 #include "kernels/cuda/prepare.h"
 extern "C" {
-#include "kernels/cuda/device_moves.h"
+#include "kernels/cuda/driver_kernels.h"
 #include "kernels/operands/loop_nest.h"
 }
 
