@@ -13,7 +13,7 @@
 enum { COLUMNS = 256, ROUNDS = 7 };
 
 struct operands {
-    weft_tensor *x, *y, *w, *bias, *mask, *row; /* x and y between 0.25 and 1.25 */
+    weft_tensor *x, *y, *w, *bias, *mask, *row, *total; /* x and y between 0.25 and 1.25 */
 };
 
 #define UNARY(name)                                                                                \
@@ -51,7 +51,7 @@ OP(addcmul, weft_addcmul(o->x, o->y, o->x, 0.5))
 OP(lerp, weft_lerp_scalar(o->x, o->y, 0.25))
 OP(where, weft_where(o->mask, o->x, o->y))
 OP(masked_fill, weft_masked_fill(o->x, o->mask, 0))
-OP(add_in_place, weft_add_(o->x, o->y))
+OP(add_in_place, weft_add_(o->total, o->y))
 OP(to_f64, weft_cast(o->x, WEFT_F64))
 OP(transposed, weft_contiguous(weft_transpose(o->x, 0, 1)))
 OP(cat, weft_cat((weft_tensor *[]){o->x, o->y}, 2, 1))
@@ -130,7 +130,8 @@ static struct operands make_operands(weft_dtype dtype, int64_t bytes)
                          weft_full(dtype, row, 1, 1.25),
                          weft_full(dtype, row, 1, 0.5),
                          NULL,
-                         weft_full(dtype, row, 1, 0.5)};
+                         weft_full(dtype, row, 1, 0.5),
+                         filled(dtype, rows, COLUMNS, 3)};
 
     o.mask = bench_need(weft_lt(o.x, o.y));
     return o;

@@ -24,7 +24,7 @@ OPS |= {
     "lerp": lambda o: torch.lerp(o["x"], o["y"], 0.25),
     "where": lambda o: torch.where(o["mask"], o["x"], o["y"]),
     "masked_fill": lambda o: o["x"].masked_fill(o["mask"], 0),
-    "add_in_place": lambda o: o["x"].add_(o["y"]),
+    "add_in_place": lambda o: o["total"].add_(o["y"]),
     "to_f64": lambda o: o["x"].to(torch.float64),
     "transposed": lambda o: o["x"].t().contiguous(),
     "cat": lambda o: torch.cat([o["x"], o["y"]], 1),
@@ -41,7 +41,7 @@ def operands(dtype, size):
     rows = size // dtype.itemsize // COLUMNS
     row = lambda value: torch.full((COLUMNS,), value, dtype=dtype)
     o = {name: (0.25 + torch.rand(rows, COLUMNS)).to(dtype) for name in "xy"}
-    return o | {"w": row(1.25), "bias": row(0.5), "row": row(0.5), "mask": o["x"] < o["y"]}
+    return o | {"w": row(1.25), "bias": row(0.5), "row": row(0.5), "mask": o["x"] < o["y"], "total": o["x"].clone()}
 
 
 def seconds_of(call):
