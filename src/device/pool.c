@@ -176,8 +176,7 @@ void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
     *list = block;
 }
 
-__attribute__((noinline)) static void recycle_flagged(struct pool *pool,
-                                                            struct wf_block *block)
+__attribute__((noinline)) static void recycle_flagged(struct pool *pool, struct wf_block *block)
 {
     if (block->flags & WF_BLOCK_ALIASED) wf_block_unshare_version(block);
     remove_live_bytes(pool, block);
