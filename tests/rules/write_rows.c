@@ -160,7 +160,8 @@ static const bool on_gpus[] = {
 static const char *reduction_name(weft_reduce reduce)
 {
     static const char *const names[WEFT_REDUCE_COUNT] = {
-        [WEFT_SUM] = "sum", [WEFT_MAX] = "max", [WEFT_MASKED] = "masked sum"};
+        [WEFT_SUM] = "sum", [WEFT_PRODUCT] = "product", [WEFT_MAX] = "max",
+        [WEFT_MIN] = "min", [WEFT_NORM] = "norm",       [WEFT_MASKED] = "masked sum"};
 
     return names[reduce] ? names[reduce] : "?";
 }
