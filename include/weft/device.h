@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 #include <weft/error.h>
 #include <weft/types.h>
 
