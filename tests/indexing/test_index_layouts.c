@@ -375,7 +375,7 @@ WT_TEST_TIMES_IN_WORLD(dtypes__all_are_taken, w, dtype, WEFT_DTYPE_COUNT)
         t = weft_scatter(on(w, x, d), 0, on(w, index, -1), on(w, weft_gather(x, 0, index), -1));
         WT_ALL(t && weft_tensor_dtype(t) == (weft_dtype)dtype);
     }
-    if (dtype == WEFT_BF16) sum = 256; /* 257 has nine bits */
+    if (dtype == WEFT_BF16) sum = 256;                 /* 257 has nine bits */
     if (dtype == WEFT_U8 || dtype == WEFT_I8) sum = 1; /* 257 modulo 256 */
     WT_ALL(wt_is_all(weft_scatter_add(zero, 0, places, many), sum));
     WT_ALL(wt_is_all(weft_index_add(zero, 0, places, many), sum));
