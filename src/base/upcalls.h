@@ -84,6 +84,9 @@ weft_tensor *wf_local_region_recompute(weft_tensor *(*run)(weft_tensor *const *i
  */
 weft_tensor *wf_dispatch_op(unsigned op, weft_tensor *const *in, int n,
                             const struct wf_op_args *args, weft_tensor **more);
+/** A program has registered a rule of its own for the op: then a composition must not take its
+ * place. */
+bool wf_op_has_user_rule(unsigned op);
 /** A redistribution that the op `who` does of itself, refused where the guard says so. */
 weft_tensor *wf_redistribute_implicitly(const char *who, weft_tensor *t,
                                         const struct weft_placement *placements);

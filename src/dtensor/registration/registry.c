@@ -64,6 +64,8 @@ struct wf_user_rule wf_user_rule(const struct wf_op_row *row, const union wf_op_
     return registry.rules ? registry.rules[row - wf_ops] : (struct wf_user_rule){0};
 }
 
+bool wf_op_has_user_rule(unsigned op) { return registry.rules && registry.rules[op].function; }
+
 const char *wf_op_name(enum wf_op op, const void *attrs)
 {
     const struct wf_registered_attrs *registered = attrs;

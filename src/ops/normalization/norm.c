@@ -140,10 +140,10 @@ static weft_status check_sharded_norm(const char *who, const weft_tensor *x, con
     return WEFT_OK;
 }
 
-static bool has_sharded_rows(const weft_tensor *x)
+static bool has_sharded_rows(enum wf_op op, const weft_tensor *x)
 {
     return weft_ndim(x) > 0 && weft_dtype_is_float(weft_tensor_dtype(x)) &&
-           wf_is_sharded_along(x, weft_ndim(x) - 1);
+           wf_is_sharded_along(x, weft_ndim(x) - 1) && !wf_op_has_user_rule(op);
 }
 
 weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, double eps)
@@ -153,7 +153,7 @@ weft_tensor *weft_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *b
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "layer_norm"));
-    if (has_sharded_rows(x)) {
+    if (has_sharded_rows(WF_OP_layer_norm, x)) {
         WF_TRY_PTR(check_sharded_norm("layer_norm", x, weight));
         WF_TRY_PTR(check_sharded_norm("layer_norm", x, bias));
         return sharded_layer_norm(x, weight, bias, eps);
@@ -168,7 +168,7 @@ weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, double eps)
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "rms_norm"));
-    if (has_sharded_rows(x)) {
+    if (has_sharded_rows(WF_OP_rms_norm, x)) {
         WF_TRY_PTR(check_sharded_norm("rms_norm", x, weight));
         return sharded_rms_norm(x, weight, eps);
     }

@@ -110,7 +110,8 @@ static weft_tensor *softmax(enum wf_op op, const char *name, weft_tensor *x, int
     WF_TRY_PTR(wf_tensor_need_alive(x, name));
     d = wf_normalize_dim(dim, weft_ndim(x), name);
     if (d < 0) return NULL;
-    if (wf_is_sharded_along(x, d) && weft_dtype_is_float(weft_tensor_dtype(x)))
+    if (wf_is_sharded_along(x, d) && weft_dtype_is_float(weft_tensor_dtype(x)) &&
+        !wf_op_has_user_rule(op))
         return sharded_softmax(name, x, d, log);
     return call_along_dim(op, x, NULL, d);
 }
