@@ -51,6 +51,8 @@ JOINS_OF_FLOATS(f32, float)
 JOINS_OF_FLOATS(f64, double)
 JOINS_OF_INTEGERS(i64, int64_t, uint64_t)
 JOINS_OF_INTEGERS(i32, int32_t, uint32_t)
+JOINS_OF_INTEGERS(i16, int16_t, uint32_t)
+JOINS_OF_INTEGERS(i8, int8_t, uint32_t)
 JOINS_OF_INTEGERS(u8, uint8_t, uint32_t)
 
 enum join { JOIN_ADD, JOIN_MULTIPLY, JOIN_LARGER, JOIN_SMALLER, JOIN_COUNT };
@@ -60,6 +62,8 @@ static join_row *const joins[WEFT_DTYPE_COUNT][JOIN_COUNT] = {
     [WEFT_F64] = {add_f64, multiply_f64, larger_f64, smaller_f64},
     [WEFT_I64] = {add_i64, multiply_i64, larger_i64, smaller_i64},
     [WEFT_I32] = {add_i32, multiply_i32, larger_i32, smaller_i32},
+    [WEFT_I16] = {add_i16, multiply_i16, larger_i16, smaller_i16},
+    [WEFT_I8] = {add_i8, multiply_i8, larger_i8, smaller_i8},
     [WEFT_U8] = {add_u8, multiply_u8, larger_u8, smaller_u8},
     [WEFT_BOOL] = {larger_u8, smaller_u8, larger_u8, smaller_u8},
 };
@@ -169,6 +173,7 @@ static weft_status prepare_put(struct wf_kernel_call *k, struct wf_index_operand
     p->wide_rows = *rows;
     if (p->widen) p->wide_result.dtype = p->wide_rows.dtype = WEFT_F32;
     if (mode >= 0) p->join = joins[p->wide_result.dtype][mode];
+    if (mode >= 0 && !p->join) return wf_fail_no_kernel(k, y->dtype);
     o->table = &p->wide_result;
     o->rows = &p->wide_rows;
     WF_TRY(wf_index_walk_make(k, &p->walk, o));

@@ -38,6 +38,8 @@ COUNT_BEFORE(count_f64, double, a < b || (b != b && a == a))
 COUNT_BEFORE(count_i64, int64_t, a < b)
 COUNT_BEFORE(count_i32, int32_t, a < b)
 COUNT_BEFORE(count_u8, uint8_t, a < b)
+COUNT_BEFORE(count_i16, int16_t, a < b)
+COUNT_BEFORE(count_i8, int8_t, a < b)
 
 static int64_t count_16_bit_floats(const void *sorted, int64_t n, const void *value, bool right,
                                    double (*load)(const void *element))
@@ -69,9 +71,9 @@ static int64_t count_f16(const void *sorted, int64_t n, const void *value, bool 
 }
 
 static count_before *const counts[WEFT_DTYPE_COUNT] = {
-    [WEFT_F32] = count_f32, [WEFT_F64] = count_f64, [WEFT_I64] = count_i64,
-    [WEFT_I32] = count_i32, [WEFT_U8] = count_u8,   [WEFT_BF16] = count_bf16,
-    [WEFT_F16] = count_f16};
+    [WEFT_F32] = count_f32, [WEFT_F64] = count_f64,   [WEFT_I64] = count_i64,
+    [WEFT_I32] = count_i32, [WEFT_U8] = count_u8,     [WEFT_I16] = count_i16,
+    [WEFT_I8] = count_i8,   [WEFT_BF16] = count_bf16, [WEFT_F16] = count_f16};
 
 struct search {
     struct wf_operand sorted, values;
