@@ -53,6 +53,11 @@ weft_tensor *wf_sum_to_shape_of(weft_tensor *grad, struct wf_layout *layout);
 /** Expand to a layout's global shape, in that layout where it costs nothing. */
 weft_tensor *wf_expand_to_shape_of(weft_tensor *t, struct wf_layout *layout);
 
+/** i16 and i8, which have no kernels along dims, as i32, others as they are; NULL for NULL / and a
+ * result in i32 in the dtype that the operand had. */
+weft_tensor *wf_widen_small_integers(weft_tensor *x);
+weft_tensor *wf_narrow_small_integers(weft_tensor *y, weft_dtype dtype);
+
 /** Sum over the dims in a bit mask, times `scale`. */
 weft_tensor *wf_sum_masked_dims(weft_tensor *t, int64_t mask, bool keep, double scale,
                                 struct wf_layout *want);

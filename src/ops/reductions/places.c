@@ -44,7 +44,7 @@ static weft_tensor *place(enum wf_op op, const char *who, weft_tensor *x, const 
     if (mask < 0) return NULL;
     WF_TRY_PTR(check_has_elements(x, mask, who));
     weft_no_grad_open();
-    x = wf_reduce_if_partial(x);
+    x = wf_widen_small_integers(wf_reduce_if_partial(x));
     if (x) at = place_of_extreme(x, whole_extreme(op, x, mask), mask, false);
     weft_no_grad_close();
     return at;
@@ -114,9 +114,10 @@ static weft_tensor *extreme_with_index(enum wf_op op, const char *who, weft_tens
     if (d < 0) return NULL;
     WF_TRY_PTR(check_has_elements(x, (int64_t)1 << d, who));
     weft_no_grad_open();
-    whole = wf_reduce_if_partial(x);
+    whole = wf_widen_small_integers(wf_reduce_if_partial(x));
     y = whole ? whole_extreme(op, whole, (int64_t)1 << d) : NULL;
     at = whole ? place_of_extreme(whole, y, (int64_t)1 << d, true) : NULL;
+    y = wf_narrow_small_integers(y, weft_tensor_dtype(x));
     weft_no_grad_close();
     if (!y || !at) return NULL;
     record_extreme(y, at, x, d);

@@ -224,14 +224,34 @@ weft_tensor *wf_reduce_mask(enum wf_op op, weft_tensor *x, int64_t mask, bool ke
     return mask < 0 ? NULL : wf_dispatch_op_one_output(op, &x, 1, &args);
 }
 
+weft_tensor *wf_widen_small_integers(weft_tensor *x)
+{
+    weft_dtype dtype = x ? weft_tensor_dtype(x) : WEFT_F32;
+
+    return dtype == WEFT_I16 || dtype == WEFT_I8 ? weft_cast(x, WEFT_I32) : x;
+}
+
+weft_tensor *wf_narrow_small_integers(weft_tensor *y, weft_dtype dtype)
+{
+    bool widened = dtype == WEFT_I16 || dtype == WEFT_I8;
+
+    return y && widened && weft_tensor_dtype(y) == WEFT_I32 ? weft_cast(y, dtype) : y;
+}
+
 /* `wide`: of integers the result is i64. */
 static weft_tensor *reduce_dims(enum wf_op op, const char *who, weft_tensor *x, const int *dims,
                                 int n, bool keep, bool wide)
 {
+    weft_dtype dtype;
+
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
-    wide &= !weft_dtype_is_float(weft_tensor_dtype(x));
-    return wf_reduce_mask(op, x, wf_dims_to_mask(x, dims, n, who), keep, wide);
+    dtype = weft_tensor_dtype(x);
+    wide &= !weft_dtype_is_float(dtype);
+    x = wf_widen_small_integers(x);
+    if (!x) return NULL;
+    return wf_narrow_small_integers(
+        wf_reduce_mask(op, x, wf_dims_to_mask(x, dims, n, who), keep, wide), dtype);
 }
 
 int64_t wf_count_in_dims(const weft_tensor *x, int64_t mask)
@@ -307,6 +327,7 @@ static weft_tensor *count_whole(const char *who, weft_tensor *x, const int *dims
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
     *mask = wf_dims_to_mask(x, dims, n, who);
+    x = wf_widen_small_integers(x);
     return wf_reduce_if_partial(wf_reduce_mask(WF_OP_count_nonzero, x, *mask, keep, false));
 }
 

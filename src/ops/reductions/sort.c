@@ -31,6 +31,7 @@ weft_tensor *weft_sort(weft_tensor *x, int dim, bool descending, weft_tensor **i
 {
     struct wf_op_args args = {WF_ATTRS(sort, .descending = descending)};
     weft_tensor *at = NULL, *y;
+    weft_dtype dtype;
     int d, last;
 
     if (indices) *indices = NULL;
@@ -39,8 +40,10 @@ weft_tensor *weft_sort(weft_tensor *x, int dim, bool descending, weft_tensor **i
     last = weft_ndim(x) - 1;
     d = wf_normalize_dim(dim, weft_ndim(x), "sort");
     if (d < 0) return NULL;
+    dtype = weft_tensor_dtype(x);
+    x = wf_widen_small_integers(x);
     if (d != last) x = weft_transpose(x, d, last);
-    y = wf_dispatch_op(WF_OP_sort, &x, 1, &args, &at);
+    y = wf_narrow_small_integers(wf_dispatch_op(WF_OP_sort, &x, 1, &args, &at), dtype);
     if (!y) return NULL;
     if (indices) *indices = d == last ? at : weft_transpose(at, d, last);
     return d == last ? y : weft_transpose(y, d, last);
