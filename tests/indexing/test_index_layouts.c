@@ -210,7 +210,7 @@ WT_TEST_IN_WORLD(scatter__puts_in_order, w)
 WT_TEST_TIMES_IN_WORLD(gather__keeps_the_layout_of_the_index, w, dim, 3)
 {
     weft_tensor *x = whole(SIZES(12, 8, 16)), *index = indices(WEFT_I64, 8, SIZES(4, 4, 8)), *got;
-    char placed[8];
+    char placed[16];
 
     got = weft_gather(on(w, x, -1), dim, on(w, index, -1));
     WT_STILL(w);
