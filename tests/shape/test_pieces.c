@@ -113,7 +113,7 @@ WT_TEST_TIMES_IN_WORLD(split__of_terms_is_terms, w, i, 5 * 2 * 3 * 2)
 WT_TEST_TIMES_IN_WORLD(unbind__along_a_sharded_dim, w, dim, 2)
 {
     weft_tensor *x = wt_whole(WEFT_F32, 0, 7, 5), *piece[7], *plain[7];
-    char placed[8];
+    char placed[16];
 
     snprintf(placed, sizeof placed, "S(%d)", dim);
     WT_EQ(weft_unbind(plain, x, dim), WEFT_OK);
