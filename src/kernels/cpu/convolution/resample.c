@@ -45,7 +45,7 @@ static void resample_run(const struct wf_kernel_call *k, void *const *out, const
 weft_status wf_cpu_resample(struct wf_kernel_call *k)
 {
     uint8_t dtype = k->out[0]->dtype, compute = wf_compute_dtype(dtype);
-    const struct wf_resample_attrs *a = &k->attrs->resample;
+    const struct wf_resample_attrs *a;
     struct resample *p;
     int first;
 
@@ -55,6 +55,7 @@ weft_status wf_cpu_resample(struct wf_kernel_call *k)
     if (k->out[0]->numel == 0) return WEFT_OK;
     k->prep = p = WF_NEW(struct resample);
     k->drop = resample_free;
+    a = &k->attrs->resample;
     k->run = resample_run;
     p->loops = compute == WEFT_F64 ? WF_ISA_PICK(wf_windows_f64) : WF_ISA_PICK(wf_windows_f32);
     first = WF_SPATIAL - a->dims;
