@@ -92,7 +92,7 @@ static int dim_to_cut(const char *who, weft_tensor **out, const weft_tensor *x, 
 
 static int pieces_of_size(const char *who, weft_tensor **out, weft_tensor *x, int d, int64_t each)
 {
-    int64_t size = x->layout->desc.global[d], n = size == 0 ? 1 : (size + each - 1) / each;
+    int64_t size = x->layout->desc.global[d], n = size == 0 ? 1 : (size - 1) / each + 1;
 
     if (n > INT32_MAX) {
         WF_FAIL(WEFT_ERR_ARG, "%s: %lld pieces", who, (long long)n);
