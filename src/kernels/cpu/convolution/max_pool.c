@@ -78,7 +78,7 @@ static struct wf_max_windows read_windows(const struct wf_windows_attrs *a)
 static weft_status prepare(struct wf_kernel_call *k, wf_kernel_run *run)
 {
     uint8_t dtype = k->out[0]->dtype, compute = wf_compute_dtype(dtype);
-    const struct wf_windows_attrs *a = &k->attrs->windows;
+    const struct wf_windows_attrs *a;
     struct max_pool *p;
 
     if (!wf_dtypes[dtype].is_float) return wf_fail_no_kernel(k, dtype);
@@ -89,6 +89,7 @@ static weft_status prepare(struct wf_kernel_call *k, wf_kernel_run *run)
     k->prep = p = WF_NEW(struct max_pool);
     k->drop = max_pool_free;
     k->run = run;
+    a = &k->attrs->windows;
     p->windows = read_windows(a);
     p->loops = compute == WEFT_F64 ? WF_ISA_PICK(wf_windows_f64) : WF_ISA_PICK(wf_windows_f32);
     p->planes = 1;
