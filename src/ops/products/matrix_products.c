@@ -178,34 +178,33 @@ weft_tensor *weft_addmm(weft_tensor *t, weft_tensor *a, weft_tensor *b, double b
     return weft_scope_return(scope, addmm(t, a, b, beta, alpha));
 }
 
-weft_tensor *weft_baddbmm(weft_tensor *t, weft_tensor *a, weft_tensor *b, double beta, double alpha)
+/* beta t + alpha product(a, b) */
+static weft_tensor *add_product(const char *who,
+                                weft_tensor *(*product)(weft_tensor *, weft_tensor *),
+                                weft_tensor *t, weft_tensor *a, weft_tensor *b, double beta,
+                                double alpha)
 {
     weft_scope *scope;
 
     if (!t || !a || !b) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(t, "baddbmm"));
+    WF_TRY_PTR(wf_tensor_need_alive(t, who));
     scope = weft_scope_open();
-    return weft_scope_return(scope, add_scaled_product("baddbmm", t, weft_bmm(a, b), beta, alpha));
+    return weft_scope_return(scope, add_scaled_product(who, t, product(a, b), beta, alpha));
+}
+
+weft_tensor *weft_baddbmm(weft_tensor *t, weft_tensor *a, weft_tensor *b, double beta, double alpha)
+{
+    return add_product("baddbmm", weft_bmm, t, a, b, beta, alpha);
 }
 
 weft_tensor *weft_addmv(weft_tensor *t, weft_tensor *a, weft_tensor *v, double beta, double alpha)
 {
-    weft_scope *scope;
-
-    if (!t || !a || !v) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(t, "addmv"));
-    scope = weft_scope_open();
-    return weft_scope_return(scope, add_scaled_product("addmv", t, weft_mv(a, v), beta, alpha));
+    return add_product("addmv", weft_mv, t, a, v, beta, alpha);
 }
 
 weft_tensor *weft_addr(weft_tensor *t, weft_tensor *a, weft_tensor *b, double beta, double alpha)
 {
-    weft_scope *scope;
-
-    if (!t || !a || !b) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(t, "addr"));
-    scope = weft_scope_open();
-    return weft_scope_return(scope, add_scaled_product("addr", t, weft_outer(a, b), beta, alpha));
+    return add_product("addr", weft_outer, t, a, b, beta, alpha);
 }
 
 /* ---- the product of all elements with all elements ---- */
