@@ -356,7 +356,7 @@ static weft_tensor *convolve(const char *name, int dims, weft_tensor *x, weft_te
         x = wf_reshape_to(x, shape, dims + 2, NULL);
         if (!x) return NULL;
     }
-    if (wf_halo_find(&halo, x->layout, &a, w->layout->desc.global + 2))
+    if (wf_halo_plan(&halo, x->layout, &a, w->layout->desc.global + 2))
         y = with_halo(name, x, w, bias, &a, o->groups, &halo);
     else
         y = with_or_without_groups(name, x, w, bias, &a, o->groups);

@@ -42,7 +42,7 @@ static bool fits(struct wf_halo *h, const struct wf_layout *x, const struct wf_c
     return h->before + h->after > 0 && h->before + h->after < h->own;
 }
 
-bool wf_halo_find(struct wf_halo *h, const struct wf_layout *x, const struct wf_conv_attrs *a,
+bool wf_halo_plan(struct wf_halo *h, const struct wf_layout *x, const struct wf_conv_attrs *a,
                   const int64_t *kernel)
 {
     if (!x->mesh || a->dims == PLACES || x->numel == 0) return false;

@@ -20,7 +20,7 @@ struct wf_halo {
 /** Whether that is possible, and less than bringing the dim together: an even shard of one axis,
  * windows that reach no further than the neighbours, and one more dim than `a` has. `kernel`: sizes
  * of the last dims. */
-bool wf_halo_find(struct wf_halo *h, const struct wf_layout *x, const struct wf_conv_attrs *a,
+bool wf_halo_plan(struct wf_halo *h, const struct wf_layout *x, const struct wf_conv_attrs *a,
                   const int64_t *kernel);
 
 /** x [N,C,..] with the sharded dim as two, the second with the neighbours' places and zeros at the

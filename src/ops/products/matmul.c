@@ -121,7 +121,7 @@ weft_status wf_shape_linear_dw(struct wf_infer *call)
 }
 
 /* One matrix b under a batch of matrices a, whose rows follow one another. */
-static bool shares_matrix(const struct wf_op_plan *plan)
+static bool batch_shares_matrix(const struct wf_op_plan *plan)
 {
     return plan->in[1]->desc.ndim == 2 && plan->in[0]->desc.ndim > 2 &&
            !plan->attrs.matmul.transpose_a;
@@ -151,10 +151,10 @@ void wf_vjp_matmul(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **i
             wf_sum_to_shape_of(ta ? weft_matmul_t(b, g, tb, true) : weft_matmul_t(g, b, false, !tb),
                                wf_tape_node_input_layout(n, 0));
     if (wf_tape_node_needs_grad(n, 1))
-        in[1] = shares_matrix(plan) ? gradient_of_shared_matrix(plan, a, g)
-                                    : wf_sum_to_shape_of(tb ? weft_matmul_t(g, a, true, ta)
-                                                            : weft_matmul_t(a, g, !ta, false),
-                                                         wf_tape_node_input_layout(n, 1));
+        in[1] = batch_shares_matrix(plan) ? gradient_of_shared_matrix(plan, a, g)
+                                          : wf_sum_to_shape_of(tb ? weft_matmul_t(g, a, true, ta)
+                                                                  : weft_matmul_t(a, g, !ta, false),
+                                                               wf_tape_node_input_layout(n, 1));
 }
 
 void wf_vjp_linear(const struct wf_tape_node *node, weft_tensor *g, weft_tensor **in)

@@ -30,7 +30,7 @@ static void desc_of_strides(desc *d, int n, const dnnl_dims_t dims, const dnnl_d
     TRY(dnnl_memory_desc_create_with_strides(d, n, dims, type, strides));
 }
 
-static void desc_of_any(desc *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type)
+static void desc_with_any_format(desc *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type)
 {
     TRY(dnnl_memory_desc_create_with_tag(d, n, dims, type, dnnl_format_tag_any));
 }
@@ -48,7 +48,7 @@ static void desc_of_strides(desc *d, int n, const dnnl_dims_t dims, const dnnl_d
     TRY(dnnl_memory_desc_init_by_strides(d, n, dims, type, strides));
 }
 
-static void desc_of_any(desc *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type)
+static void desc_with_any_format(desc *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type)
 {
     TRY(dnnl_memory_desc_init_by_tag(d, n, dims, type, dnnl_format_tag_any));
 }
@@ -241,7 +241,7 @@ static dnnl_primitive_desc_t plan_for_type(dnnl_engine_t engine, const struct wf
         if (i == BIAS)
             desc_of_strides(&any[i], d.n, d.dims, d.strides, dnnl_type(type));
         else
-            desc_of_any(&any[i], d.n, d.dims, dnnl_type(type));
+            desc_with_any_format(&any[i], d.n, d.dims, dnnl_type(type));
     }
     plan = plan_new(engine, c, any);
     for (int i = 0; i < ARGS; i++) desc_free(&any[i]);

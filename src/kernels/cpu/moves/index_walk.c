@@ -81,7 +81,7 @@ weft_status wf_index_walk_make(const struct wf_kernel_call *k, struct wf_index_w
 }
 
 /* The local index of global element `at` in a shard of several runs; -1: another rank's. */
-static int64_t local_in_runs(const struct wf_walked_index *index, int64_t at)
+static int64_t local_index_in_runs(const struct wf_walked_index *index, int64_t at)
 {
     int64_t low = 0, high = index->n_runs;
 
@@ -113,7 +113,7 @@ static inline int64_t place_in_table(const struct wf_kernel_call *k,
         if (local < 0 || local >= index->global)
             WF_DIE("%s: index %lld is outside a dim of %lld elements", k->op, (long long)v,
                    (long long)index->global);
-        local = index->runs ? local_in_runs(index, local) : local - index->offset;
+        local = index->runs ? local_index_in_runs(index, local) : local - index->offset;
         here &= local >= 0 && local < index->size;
         place += local * index->table_step;
     }
