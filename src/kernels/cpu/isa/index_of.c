@@ -1,40 +1,13 @@
 /* index_of.c: the loops of index_of. */
 #include "kernels/cpu/reductions/index_of.h"
 
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/index_of.inc"
-
-#define WF_TYPE_F64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/index_of.inc"
-
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/index_of.inc"
-
-#define WF_TYPE_F16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/index_of.inc"
-
-#define WF_TYPE_I32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/index_of.inc"
-
-#define WF_TYPE_I64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/index_of.inc"
+#define WF_LOOPS "kernels/cpu/isa/index_of.inc"
+#include "kernels/cpu/isa/each_number.inc"
 
 #define WF_TYPE_U8
 #include "kernels/cpu/isa/element_type.h"
 
-#include "kernels/cpu/isa/index_of.inc"
+#include WF_LOOPS
 
 #define LOOPS(tag)                                                                                 \
     {                                                                                              \

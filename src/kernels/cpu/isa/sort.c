@@ -5,40 +5,13 @@
 
 enum { SORT_RUN = 16 };
 
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/sort.inc"
-
-#define WF_TYPE_F64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/sort.inc"
-
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/sort.inc"
-
-#define WF_TYPE_F16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/sort.inc"
-
-#define WF_TYPE_I32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/sort.inc"
-
-#define WF_TYPE_I64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/sort.inc"
+#define WF_LOOPS "kernels/cpu/isa/sort.inc"
+#include "kernels/cpu/isa/each_number.inc"
 
 #define WF_TYPE_U8
 #include "kernels/cpu/isa/element_type.h"
 
-#include "kernels/cpu/isa/sort.inc"
+#include WF_LOOPS
 
 #define LOOPS(tag)                                                                                 \
     {                                                                                              \
