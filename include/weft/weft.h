@@ -15,6 +15,7 @@
 
 #include <weft/autograd.h>
 #include <weft/checkpoint.h>
+#include <weft/compile.h>
 #include <weft/data_parallel.h>
 #include <weft/device.h>
 #include <weft/dtensor.h>

@@ -11,6 +11,7 @@
 #include "base/call_context.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/recorder.h"
 #include "tensor/scope.h"
 
 static struct wf_autograd_upcalls up;
@@ -127,6 +128,7 @@ static weft_status count_consumers(struct wf_tape_node *root)
 static weft_status replace_leaf_gradient(weft_tensor *leaf, weft_tensor *grad)
 {
     if (!grad) return weft_error_status();
+    if (wf_recorder) wf_recorder->gradient_changes(wf_recorder, leaf);
     wf_block_recategorize(grad->block, WF_MEM_GRADIENTS);
     weft_retain(grad);
     weft_release(leaf->grad);
@@ -152,6 +154,7 @@ weft_status wf_leaf_accumulate_grad(weft_tensor *leaf, weft_tensor *grad)
         WF_TRY(leaf->grad_state->hook->before_add(leaf->grad_state->hook, leaf->grad_state));
     mine = up.to_leaf_placements(grad, leaf);
     if (!mine) return weft_error_status();
+    if (wf_recorder) wf_recorder->gradient_changes(wf_recorder, leaf);
     return replace_leaf_gradient(leaf, sum_gradients(leaf->grad, mine));
 }
 
@@ -195,17 +198,32 @@ weft_status wf_leaf_notify_if_complete(weft_tensor *leaf)
     return state->hook->complete(state->hook, state);
 }
 
+weft_status wf_leaf_deliver_grad(weft_tensor *leaf, weft_tensor *grad)
+{
+    WF_TRY(wf_leaf_accumulate_grad(leaf, grad));
+    if (!leaf->grad_state) return WEFT_OK;
+    leaf->grad_state->awaited--;
+    return wf_leaf_notify_if_complete(leaf);
+}
+
+/* A recorder may want gradients as results of its list: they are delivered after it. */
+static weft_status deliver_gradient(weft_tensor *leaf, weft_tensor *grad)
+{
+    if (wf_recorder && wf_recorder->delivers(wf_recorder, leaf)) {
+        grad = up.to_leaf_placements(grad, leaf);
+        if (!grad) return weft_error_status();
+        wf_recorder->deliver(wf_recorder, leaf, grad);
+        return WEFT_OK;
+    }
+    return wf_leaf_deliver_grad(leaf, grad);
+}
+
 static weft_status add_gradient_to_input(struct wf_tape_node *node, int i, weft_tensor *grad)
 {
     struct wf_tape_node *producer = node->producers[i];
     weft_tensor *leaf = node->leaves[i], *sum;
 
-    if (leaf) {
-        WF_TRY(wf_leaf_accumulate_grad(leaf, grad));
-        if (!leaf->grad_state) return WEFT_OK;
-        leaf->grad_state->awaited--;
-        return wf_leaf_notify_if_complete(leaf);
-    }
+    if (leaf) return deliver_gradient(leaf, grad);
     sum = sum_gradients(producer->grad, grad);
     if (!sum) return weft_error_status();
     weft_retain(sum);
@@ -386,6 +404,7 @@ weft_tensor *weft_grad(weft_tensor *leaf)
         leaf->grad_state->hook->reduce(leaf->grad_state->hook) != WEFT_OK)
         return NULL;
     if (!leaf->grad) return NULL;
+    if (wf_recorder) wf_recorder->gradient_changes(wf_recorder, leaf);
     if (leaf->grad->layout->partial && rewrite_leaf_gradient(leaf, up.reduce) != WEFT_OK)
         return NULL;
     return wf_leaf_unshare_grad(leaf) == WEFT_OK ? leaf->grad : NULL;
@@ -401,6 +420,7 @@ void weft_zero_grad(weft_tensor *leaf)
     if (!leaf || wf_tensor_check_alive(leaf, "zero_grad") != WEFT_OK) return;
     if (leaf->grad_state)
         leaf->grad_state->hook->before_drop(leaf->grad_state->hook, leaf->grad_state);
+    if (wf_recorder) wf_recorder->gradient_changes(wf_recorder, leaf);
     weft_release(leaf->grad);
     leaf->grad = NULL;
 }

@@ -195,6 +195,9 @@ void wf_autograd_set_upcalls(const struct wf_autograd_upcalls *upcalls);
 /** Add to a leaf's gradient (backward.c's last step, and for optimizers' tests). */
 weft_status wf_leaf_accumulate_grad(weft_tensor *leaf, weft_tensor *grad);
 
+/** The same for a term that a backward has counted: the leaf's gradient hook hears of it. */
+weft_status wf_leaf_deliver_grad(weft_tensor *leaf, weft_tensor *grad);
+
 /** The gradient of what a result does not depend on; of the open scope. */
 weft_tensor *wf_zero_gradient_like(const weft_tensor *of);
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/observers.h"
+#include "base/recorder.h"
 #include "base/settings/knob.h"
 #include "base/sys.h"
 #include "comm/stream_ordered.h"
@@ -185,6 +186,7 @@ void wf_comm_start(struct wf_coll *coll)
         (struct wf_last_collective){kind, coll->comm->label, wf_current_context};
     coll->agreement = NULL;
     coll->backend = backend_for(coll);
+    if (wf_recorder) wf_recorder->collective(wf_recorder, wf_coll_name(kind));
     if (wf_capture_of_thread) leave_capture_if_through_host(coll);
     if (wf_knobs.check >= 1 && coll->comm->size > 1 && kind != WEFT_COLL_SEND &&
         kind != WEFT_COLL_RECV) {

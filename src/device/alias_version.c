@@ -5,6 +5,7 @@
  * between ranks. A rank that copied keeps both blocks in a ring, in which a write to one counts for
  * all: what backward refuses follows from the calls alone. Rings are short and seldom.
  */
+#include "base/recorder.h"
 #include "device/pool.h"
 
 void wf_block_share_version(struct wf_block *of, struct wf_block *copy)
@@ -20,6 +21,8 @@ void wf_block_record_write(struct wf_block *block, const char *op)
 {
     struct wf_block *b = block;
 
+    if (block->flags & WF_BLOCK_RECORDED && wf_recorder)
+        wf_recorder->block_written(wf_recorder, block, op);
     do {
         b->version++;
         b->writer = op;

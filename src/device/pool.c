@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/recorder.h"
 #include "device/device.h"
 #include "device/pool_internal.h"
 
@@ -101,6 +102,7 @@ static void init_live_block(struct memory_counts *count, struct wf_block *block,
     block->category = (uint8_t)category;
     block->bytes = (int64_t)bytes;
     count_new_block(count, block);
+    if (wf_recorder) wf_recorder->block_made(wf_recorder, block);
 }
 
 /* Called in the last place: a caller that calls nothing else has no registers to save.
@@ -178,6 +180,8 @@ void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
 
 __attribute__((noinline)) static void recycle_flagged(struct pool *pool, struct wf_block *block)
 {
+    if (block->flags & WF_BLOCK_RECORDED && wf_recorder)
+        wf_recorder->block_released(wf_recorder, block);
     if (block->flags & WF_BLOCK_ALIASED) wf_block_unshare_version(block);
     remove_live_bytes(pool, block);
     if (block->flags & WF_BLOCK_SIMULATED)

@@ -56,6 +56,7 @@ enum {
     WF_BLOCK_IN_COMPUTE =
         8, /* what was given to this stream so far may still use it: once released, */
     WF_BLOCK_IN_COMM = 16, /* it is not used again before that has run */
+    WF_BLOCK_RECORDED = 32 /* this thread's recorder hears of writes and of its release */
 };
 
 /**

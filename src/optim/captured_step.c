@@ -4,6 +4,7 @@
  * kernels are given again.
  */
 #include "base/mem.h"
+#include "base/recorder.h"
 #include "device/capture.h"
 #include "kernels/device_kernels.h"
 #include "optim/optim.h"
@@ -51,13 +52,13 @@ static void release(void *self)
     wf_free(step);
 }
 
-void wf_optim_capture_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
-                             const struct wf_optimizer_item *items, int n_items, int steps)
+/* The slots and the items are copied. */
+static struct captured_step *new_step(weft_optim *optim, struct wf_optim_slot *const *slots,
+                                      int n_slots, const struct wf_optimizer_item *items,
+                                      int n_items, int steps)
 {
     struct captured_step *step = WF_NEW(struct captured_step);
 
-    if (optim->kind->update && n_slots)
-        wf_capture_forbid("%s computes its constants on the host", optim->kind->name);
     *step = (struct captured_step){.optim = optim,
                                    .steps = steps,
                                    .n_slots = n_slots,
@@ -66,17 +67,58 @@ void wf_optim_capture_update(weft_optim *optim, struct wf_optim_slot *const *slo
                                    .items = wf_calloc((size_t)n_items + 1, sizeof *items)};
     for (int i = 0; i < n_slots; i++) step->slots[i] = slots[i];
     for (int i = 0; i < n_items; i++) step->items[i] = items[i];
+    return step;
+}
+
+void wf_optim_capture_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
+                             const struct wf_optimizer_item *items, int n_items, int steps)
+{
+    struct captured_step *step = new_step(optim, slots, n_slots, items, n_items, steps);
+
+    if (optim->kind->update && n_slots)
+        wf_capture_forbid("%s computes its constants on the host", optim->kind->name);
     wf_capture_add_call((struct wf_changing_call){
         .advance = advance, .give = n_items ? give : NULL, .release = release, .self = step});
 }
 
-void wf_optim_capture_step(weft_optim *optim, int n_items)
+/* The recorder runs the kernels of the items, which it may find other addresses for. */
+void wf_optim_record_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
+                            const struct wf_optimizer_item *items, int n_items, int steps)
+{
+    struct captured_step *step = new_step(optim, slots, n_slots, items, n_items, steps);
+    struct wf_changing_call call = {
+        .advance = advance, .give = give, .release = release, .self = step};
+    weft_tensor **parameters = wf_calloc((size_t)n_slots + 1, sizeof *parameters);
+    int n = 0;
+
+    if (optim->kind->update && n_slots)
+        wf_recorder_leave("%s computes its constants on the host", optim->kind->name);
+    for (int i = 0; i < n_slots; i++)
+        if (weft_local_numel(slots[i]->tensor)) parameters[n++] = slots[i]->tensor;
+    wf_recorder->update(wf_recorder, &call, parameters, step->items, n_items);
+    wf_free(parameters);
+}
+
+/* Call `take` with the slots that have a gradient. */
+static void with_updated_slots(weft_optim *optim, int n_items,
+                               void (*take)(weft_optim *, struct wf_optim_slot *const *, int,
+                                            const struct wf_optimizer_item *, int, int))
 {
     struct wf_optim_slot **slots = wf_calloc((size_t)optim->n_slots + 1, sizeof *slots);
     int n = 0;
 
     for (int i = 0; i < optim->n_slots; i++)
         if (optim->slots[i].grad) slots[n++] = &optim->slots[i];
-    wf_optim_capture_update(optim, slots, n, optim->items, n_items, 1);
+    take(optim, slots, n, optim->items, n_items, 1);
     wf_free(slots);
+}
+
+void wf_optim_capture_step(weft_optim *optim, int n_items)
+{
+    with_updated_slots(optim, n_items, wf_optim_capture_update);
+}
+
+void wf_optim_record_step(weft_optim *optim, int n_items)
+{
+    with_updated_slots(optim, n_items, wf_optim_record_update);
 }

@@ -15,6 +15,7 @@
 #include "base/call_context.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/recorder.h"
 #include "kernels/device_kernels.h"
 #include "optim/optim.h"
 
@@ -97,6 +98,7 @@ static weft_status collect_gradient(weft_module *m, const char *name, weft_tenso
 /* All gradients of a module, after the partial ones were reduced together. */
 static weft_status collect_gradients(struct gradients *all, weft_module *module)
 {
+    wf_recorder_leave("clip_grad: the norm is a number of the program");
     WF_TRY(weft_module_each_parameter(module, add_parameter_to_clip, all));
     WF_TRY(weft_reduce_gradients(all->items, all->count));
     all->count = 0;
@@ -146,7 +148,7 @@ static void add_norm_of_gradient(const struct group *group, double p, weft_tenso
     const struct wf_optimizer_kernels *kernels = wf_optimizer_kernels_on(group->device);
     weft_dtype dtype = weft_tensor_dtype(grad);
     int64_t count = weft_local_numel(grad);
-    const void *data = weft_data(grad);
+    const void *data = grad->data;
     double *total = group->total->data;
 
     if (isinf(p))

@@ -15,6 +15,7 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/recorder.h"
 #include "device/capture.h"
 #include "kernels/device_kernels.h"
 #include "nn/module.h"
@@ -166,7 +167,7 @@ static void init_slot_state(const weft_optim *optim, const struct wf_optim_slot 
     if (master)
         wf_optimizer_kernels_on(optim->device)
             ->sync_master_weights(weft_tensor_dtype(slot->tensor), count, master,
-                                  weft_data(slot->tensor));
+                                  slot->tensor->data);
 }
 
 static void release_slot_state(struct wf_optim_slot *slot)
@@ -326,8 +327,8 @@ static struct wf_optimizer_step_arrays arrays_of_slot(const weft_optim *optim,
     struct wf_optimizer_step_arrays a = {.dtype = wf_optim_state_dtype(slot->tensor),
                                          .grad_dtype = weft_tensor_dtype(slot->grad),
                                          .count = weft_local_numel(slot->tensor),
-                                         .w = weft_data(slot->tensor),
-                                         .g = weft_data(slot->grad)};
+                                         .w = slot->tensor->data,
+                                         .g = slot->grad->data};
 
     for (int s = 0; s < WF_STEP_STATES; s++) a.state[s] = slot_state_data(optim, slot, s);
     if (slot->state_mask >> WF_OPTIM_MASTER & 1) {
@@ -369,7 +370,9 @@ weft_status wf_optim_update_slot(weft_optim *optim, struct wf_optim_slot *slot)
     WF_TRY(wf_optim_check_state(optim, slot));
     WF_TRY(check_slot_gradient(optim, slot));
     WF_TRY(prepare_slot_step(optim, slot, &item, &n));
-    if (wf_capture_of_thread)
+    if (wf_recorder)
+        wf_optim_record_update(optim, &slot, 1, &item, n, 0);
+    else if (wf_capture_of_thread)
         wf_optim_capture_update(optim, &slot, 1, &item, n, 0);
     else if (n)
         wf_optimizer_kernels_on(optim->device)->step(&item, n);
@@ -384,7 +387,9 @@ static weft_status update_parameters(weft_optim *optim)
     for (int i = 0; i < optim->n_slots; i++)
         if (optim->slots[i].grad)
             WF_TRY(prepare_slot_step(optim, &optim->slots[i], optim->items, &n));
-    if (wf_capture_of_thread)
+    if (wf_recorder)
+        wf_optim_record_step(optim, n);
+    else if (wf_capture_of_thread)
         wf_optim_capture_step(optim, n);
     else if (n)
         wf_optimizer_kernels_on(optim->device)->step(optim->items, n);
@@ -423,6 +428,7 @@ void weft_optim_zero_grad(weft_optim *optim)
 
 void weft_optim_set_lr(weft_optim *optim, double lr)
 {
+    wf_recorder_leave("optim_set_lr: set the learning rate before the call");
     wf_capture_forbid("it sets a learning rate: that belongs before the step");
     if (optim) optim->lr = lr;
 }

@@ -152,6 +152,10 @@ extern const struct wf_optimizer_step wf_optim_neutral_step;
 void wf_optim_capture_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
                              const struct wf_optimizer_item *items, int n_items, int steps);
 void wf_optim_capture_step(weft_optim *optim, int n_items);
+/** The same for a recorder (base/recorder.h), which runs the kernels. */
+void wf_optim_record_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
+                            const struct wf_optimizer_item *items, int n_items, int steps);
+void wf_optim_record_step(weft_optim *optim, int n_items);
 
 /** Backward no longer updates the parameters. */
 void wf_optim_stop_in_backward(weft_optim *optim);

@@ -111,6 +111,22 @@ void wf_step_draws_numbers(const struct wf_step_draws *draws, struct wf_step_dra
     *draw = part->start + which.before;
 }
 
+int wf_step_draws_generator_count(const struct wf_step_draws *draws) { return draws->n; }
+
+void wf_step_draws_save(const struct wf_step_draws *draws, struct wf_draw_start *starts)
+{
+    for (int i = 0; i < draws->n; i++)
+        starts[i] = (struct wf_draw_start){draws->parts[i].seed, draws->parts[i].start};
+}
+
+void wf_step_draws_restore(struct wf_step_draws *draws, const struct wf_draw_start *starts)
+{
+    for (int i = 0; i < draws->n; i++) {
+        draws->parts[i].seed = starts[i].seed;
+        draws->parts[i].start = starts[i].draw;
+    }
+}
+
 void wf_step_draws_advance(struct wf_step_draws *draws)
 {
     for (int i = 0; i < draws->n; i++) draws->parts[i].g->draw += draws->parts[i].count;

@@ -30,5 +30,14 @@ const char *wf_step_draws_begin_again(struct wf_step_draws *draws);
 /** Its numbers now. */
 void wf_step_draws_numbers(const struct wf_step_draws *draws, struct wf_step_draw which,
                            uint64_t *seed, uint64_t *draw);
+/** Where the step began, to find its numbers again when others have been taken since: an entry for
+ * each generator. */
+struct wf_draw_start {
+    uint64_t seed, draw;
+};
+int wf_step_draws_generator_count(const struct wf_step_draws *draws);
+void wf_step_draws_save(const struct wf_step_draws *draws, struct wf_draw_start *starts);
+void wf_step_draws_restore(struct wf_step_draws *draws, const struct wf_draw_start *starts);
+
 /** It has been taken: all generators go on as far as they did in the first. */
 void wf_step_draws_advance(struct wf_step_draws *draws);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/recorder.h"
 #include "redistribute/run.h"
 
 struct async_redist {
@@ -73,7 +74,10 @@ void wf_tensor_wait(const weft_tensor *t)
 {
     struct async_redist *f = find_in_flight(t->block);
 
-    if (f) finish_in_flight(f);
+    if (f)
+        finish_in_flight(f);
+    else if (wf_recorder && wf_recorder->wait)
+        wf_recorder->wait(wf_recorder, t);
 }
 
 void wf_block_wait_readers(const struct wf_block *block)

@@ -7,6 +7,7 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/recorder.h"
 
 static size_t shard_bytes(const struct wf_tensor_desc *desc)
 {
@@ -53,6 +54,7 @@ weft_status wf_tensor_download(const weft_tensor *t, void *packed, const char *w
 {
     const struct wf_tensor_desc *desc = &t->layout->desc;
 
+    wf_recorder_leave("%s: the program reads elements", who);
     wf_wait_ready(t);
     if (desc->contiguous)
         wf_device_download(wf_device_of(t), packed, t->data, shard_bytes(desc), who);
@@ -81,6 +83,7 @@ weft_status wf_host_elements_open(struct wf_host_elements *host, const weft_tens
 {
     weft_status status;
 
+    wf_recorder_leave("%s: the program reads elements", who);
     wf_wait_ready(t);
     *host = (struct wf_host_elements){.desc = &t->layout->desc, .data = t->data};
     if (wf_device_of(t) == WEFT_CPU) return WEFT_OK;

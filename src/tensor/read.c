@@ -4,6 +4,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/error.h"
+#include "base/recorder.h"
 #include "tensor/host_copy.h"
 
 double weft_item(const weft_tensor *t)
@@ -23,6 +24,7 @@ double weft_item(const weft_tensor *t)
         WF_FAIL(WEFT_ERR_STATE, "item: a tensor on the meta device has no elements");
         return NAN;
     }
+    wf_recorder_leave("item: the program reads an element");
     wf_wait_ready(t);
     dtype = &wf_dtypes[t->layout->desc.dtype];
     wf_device_download(wf_device_of(t), element, t->data, dtype->size, "item");

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/recorder.h"
 #include "tensor/scope.h"
 
 enum {
@@ -378,6 +379,7 @@ bool weft_is_contiguous(const weft_tensor *t) { return WF_HANDLE(t)->layout->des
 void *weft_data(weft_tensor *t)
 {
     if (!t || wf_tensor_check_alive(t, "data") != WEFT_OK) return NULL;
+    wf_recorder_leave("data: the program takes the address of elements");
     wf_wait_ready(t);
     return t->data;
 }

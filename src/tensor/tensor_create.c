@@ -1,6 +1,7 @@
 /* tensor_create.c: plain tensors from sizes and data. */
 #include "base/elements/dtype.h"
 #include "base/error.h"
+#include "base/recorder.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -38,6 +39,8 @@ static weft_tensor *fill(weft_tensor *t, double value)
     dtype = &wf_dtypes[t->layout->desc.dtype];
     dtype->store(element, value);
     wf_device_fill(wf_device_of(t), t->data, element, dtype->size, (size_t)t->layout->numel);
+    if (wf_recorder)
+        wf_recorder->fill(wf_recorder, t->block, element, dtype->size, (size_t)t->layout->numel);
     return t;
 }
 

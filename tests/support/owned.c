@@ -65,6 +65,7 @@ OWN(ledger, weft_ledger_close)
 OWN(generator, weft_generator_release)
 OWN(state, weft_state_release)
 OWN(step_graph, weft_step_graph_release)
+OWN(compiled, weft_compiled_release)
 OWN(weights, weft_weights_close)
 
 /* ---- rows ---- */

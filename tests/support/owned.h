@@ -27,7 +27,8 @@
              : wt_own_ledger, weft_generator *                                                     \
              : wt_own_generator, weft_state *                                                      \
              : wt_own_state, weft_step_graph *                                                     \
-             : wt_own_step_graph, weft_weights *                                                   \
+             : wt_own_step_graph, weft_compiled *                                                  \
+             : wt_own_compiled, weft_weights *                                                     \
              : wt_own_weights)(object)
 
 weft_module *wt_own_module(weft_module *m);
@@ -38,6 +39,7 @@ weft_ledger *wt_own_ledger(weft_ledger *ledger);
 weft_generator *wt_own_generator(weft_generator *g);
 weft_state *wt_own_state(weft_state *state);
 weft_step_graph *wt_own_step_graph(weft_step_graph *graph);
+weft_compiled *wt_own_compiled(weft_compiled *compiled);
 weft_weights *wt_own_weights(weft_weights *weights);
 
 /** The same for anything else. gives: its place, for wt_owns and wt_release_owned */

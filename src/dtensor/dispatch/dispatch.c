@@ -9,6 +9,7 @@
 #include "base/call_context.h"
 #include "base/error.h"
 #include "base/observers.h"
+#include "base/recorder.h"
 #include "base/sys.h"
 #include "device/timeline.h"
 #include "dtensor/dispatch/captured_call.h"
@@ -19,7 +20,7 @@
 
 static const struct wf_op_args no_args;
 
-static weft_tensor *redistribute_input(const struct wf_op_plan *plan, int i, weft_tensor *t)
+static weft_tensor *redistribute_input(struct wf_op_plan *plan, int i, weft_tensor *t)
 {
     const struct wf_redist_plan *move = plan->move[i];
     struct wf_block *block;
@@ -31,14 +32,17 @@ static weft_tensor *redistribute_input(const struct wf_op_plan *plan, int i, wef
         same->in_flight = t->in_flight;
         return same;
     }
-    wf_wait_ready(t);
-    block = plan->meta ? wf_redist_simulate(move) : wf_redist_run(move, t->data);
+    if (wf_recorder && !plan->meta) {
+        block = wf_recorder->move(wf_recorder, plan, move, t);
+    } else {
+        wf_wait_ready(t);
+        block = plan->meta ? wf_redist_simulate(move) : wf_redist_run(move, t->data);
+    }
     return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute") : NULL;
 }
 
 /* Inputs in the layouts that the plan wants; false when memory is short. */
-static bool redistribute_inputs(const struct wf_op_plan *plan, weft_tensor *const *in,
-                                weft_tensor **used)
+static bool redistribute_inputs(struct wf_op_plan *plan, weft_tensor *const *in, weft_tensor **used)
 {
     for (int i = 0; i < plan->n_in; i++) {
         used[i] = plan->move[i] ? redistribute_input(plan, i, in[i]) : in[i];
@@ -91,6 +95,7 @@ static weft_tensor *make_output_view(const struct wf_op_plan *plan, weft_tensor 
     out[0] = wf_tensor_new(plan->out[0], wf_block_retain(used[0]->block),
                            (char *)used[0]->data + at, plan->name);
     out[0]->in_flight = used[0]->in_flight;
+    if (wf_recorder) wf_recorder->view(wf_recorder, (struct wf_op_plan *)plan, used[0], out[0]);
     return out[0];
 }
 
@@ -117,6 +122,23 @@ __attribute__((noinline)) static bool alloc_other_outputs(const struct wf_op_pla
     return true;
 }
 
+__attribute__((noinline)) static void
+hand_kernel_to_recorder(const struct wf_op_plan *plan, weft_tensor *const *used,
+                        weft_tensor *const *out, void *const *to, const struct wf_op_args *args)
+{
+    struct wf_block *blocks[WF_MAX_OUT];
+
+    for (int j = 0; j < plan->n_out; j++) blocks[j] = out[j] ? out[j]->block : NULL;
+    wf_recorder->kernel(wf_recorder,
+                        &(struct wf_kernel_run_request){.plan = (struct wf_op_plan *)plan,
+                                                        .args = args,
+                                                        .in = used,
+                                                        .blocks = blocks,
+                                                        .to = to});
+    for (int j = 0; j < plan->n_out; j++)
+        if (out[j]) out[j]->in_flight = wf_recorder && wf_recorder->wait;
+}
+
 /* Make the outputs, the first always, and run the kernel on them. */
 static weft_tensor *run_kernel_on_new_outputs(const struct wf_op_plan *plan,
                                               weft_tensor *const *used, weft_tensor **out,
@@ -129,7 +151,10 @@ static weft_tensor *run_kernel_on_new_outputs(const struct wf_op_plan *plan,
         from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
     if (!alloc_output(plan, 0, out, to)) return NULL;
     if (plan->n_out > 1 && !alloc_other_outputs(plan, out, to)) return NULL;
-    plan->kernel.run(&plan->kernel, to, from, &args->scalars);
+    if (wf_recorder)
+        hand_kernel_to_recorder(plan, used, out, to, args);
+    else
+        plan->kernel.run(&plan->kernel, to, from, &args->scalars);
     return out[0];
 }
 
@@ -185,6 +210,8 @@ static weft_tensor *run_other_way(const struct wf_op_plan *plan, weft_tensor *co
                                   weft_tensor **out, const struct wf_op_args *args)
 {
     if (plan->way == WF_EXECUTE_VIEW) return make_output_view(plan, used, out, args);
+    if (wf_recorder && plan->way == WF_EXECUTE_ON_DEVICE)
+        wf_recorder_leave("%s runs on a GPU", plan->name);
     if (plan->way == WF_EXECUTE_ON_DEVICE) return run_kernel_on_device(plan, used, out, args);
     if (plan->way == WF_EXECUTE_REDISTRIBUTION) return out[0] = used[0];
     return run_on_meta_device(plan, used, out);
@@ -286,7 +313,7 @@ weft_tensor *wf_dispatch_op(unsigned op, weft_tensor *const *in, int n,
     plan->refs++; /* a nested call may evict it */
     outer = wf_current_context.op;
     wf_current_context.op = plan->name;
-    if (in_flight && plan->way <= WF_EXECUTE_ON_DEVICE) wait_inputs_ready(in, n);
+    if (in_flight && plan->way <= WF_EXECUTE_ON_DEVICE && !wf_recorder) wait_inputs_ready(in, n);
     result = execute_plan(plan, in, args, more, recorded);
     wf_current_context.op = outer;
     wf_op_plan_release(plan);

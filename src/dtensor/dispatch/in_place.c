@@ -10,6 +10,7 @@
 #include "base/elements/dtype.h"
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
+#include "base/recorder.h"
 #include "dtensor/dispatch/captured_call.h"
 
 /* Types of plain tensors say nothing about bytes. */
@@ -55,10 +56,22 @@ static weft_status check_repeats(const struct wf_op_plan *plan, const struct wf_
 }
 
 static void run(const struct wf_op_plan *plan, weft_tensor *const *used,
-                const struct wf_op_args *args, void *result)
+                const struct wf_op_args *args, struct wf_block *block, void *result, bool in_place)
 {
     const void *from[WF_MAX_IN];
     void *to[WF_MAX_OUT] = {result};
+    struct wf_block *blocks[WF_MAX_OUT] = {block};
+
+    if (wf_recorder) {
+        wf_recorder->kernel(wf_recorder,
+                            &(struct wf_kernel_run_request){.plan = (struct wf_op_plan *)plan,
+                                                            .args = args,
+                                                            .in = used,
+                                                            .blocks = blocks,
+                                                            .to = to,
+                                                            .in_place = in_place});
+        return;
+    }
 
     for (int i = 0; i < plan->n_in; i++)
         from[i] = used[i] && !plan->absent[i] ? used[i]->data : NULL;
@@ -79,12 +92,15 @@ run_apart(const struct wf_op_plan *plan, weft_tensor *const *used, const struct 
     WF_TRY_PTR(check_repeats(plan, into->layout));
     block = wf_block_new_on((weft_device)plan->device, plan->out_bytes[0], WF_MEM_ACTIVATIONS);
     if (!block) return NULL;
+    if (!plan->meta) run(plan, used, args, block, block->data, false);
     wf_tensor_before_write(into, plan->name);
     if (!plan->meta) {
-        run(plan, used, args, block->data);
         wf_strided_copy_init(&copy, to->shape, plan->out[0]->desc.stride, to->stride, to->ndim,
                              wf_dtypes[to->dtype].size);
-        wf_device_strided_copy(wf_device_of(into), &copy, into->data, block->data);
+        if (wf_recorder)
+            wf_recorder->copy(wf_recorder, &copy, into->block, into->data, block, block->data);
+        else
+            wf_device_strided_copy(wf_device_of(into), &copy, into->data, block->data);
     }
     wf_block_release(block);
     return into;
@@ -102,6 +118,6 @@ weft_tensor *wf_run_into(const struct wf_op_plan *plan, weft_tensor *const *used
         return run_apart(plan, used, args);
     if (reads_elsewhere(plan, used, into)) return run_apart(plan, used, args);
     wf_tensor_before_write(into, plan->name);
-    if (!plan->meta) run(plan, used, args, into->data);
+    if (!plan->meta) run(plan, used, args, into->block, into->data, true);
     return into;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/observers.h"
+#include "base/recorder.h"
 #include "base/sys.h"
 #include "dtensor/dispatch/placement_args.h"
 #include "dtensor/dispatch/plan_cache.h"
@@ -218,7 +219,7 @@ static weft_tensor *start_redistribute_async(weft_tensor *t, const struct wf_op_
     weft_tensor *result;
 
     if (!plan) return NULL;
-    if (plan->meta || !plan->move[0] || !wf_redist_can_run_async(plan->move[0]))
+    if (wf_recorder || plan->meta || !plan->move[0] || !wf_redist_can_run_async(plan->move[0]))
         return wf_dispatch_op_one_output(WF_OP_redistribute, &t, 1, args);
     wf_wait_ready(t);
     plan->refs++;

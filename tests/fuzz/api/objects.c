@@ -12,6 +12,7 @@ static struct objects {
     weft_module *modules[3];
     weft_optim *optim;
     weft_step_graph *step_graph;
+    weft_compiled *compiled;
     weft_generator *generator;
     weft_state *state;
     weft_plan *plan;
@@ -66,6 +67,7 @@ static void make(struct objects *o)
     o->modules[2] = weft_sequential_new();
     o->optim = weft_sgd(o->modules[0], (weft_sgd_config){.lr = 0.1});
     o->step_graph = weft_step_graph_new(mesh, api_function_weft_step_function, NULL);
+    o->compiled = weft_compile(api_function_weft_compiled_function, NULL, (weft_compile_config){0});
     o->generator = weft_generator_new(1);
     o->state = weft_state_new();
     weft_state_add_tensor(o->state, "tensor", o->tensors[0]);
@@ -110,6 +112,7 @@ void *api_object(const char *type, int i, unsigned variant)
         {"weft_mesh *", o->meshes},
         {"weft_optim", o->optim},
         {"weft_step_graph", o->step_graph},
+        {"weft_compiled", o->compiled},
         {"weft_generator", o->generator},
         {"weft_state", o->state},
         {"weft_plan", o->plan},
@@ -210,6 +213,14 @@ weft_tensor *api_function_weft_step_function(weft_tensor *const *in, int n, void
 {
     (void)payload;
     return n > 0 ? in[0] : NULL;
+}
+
+weft_status api_function_weft_compiled_function(weft_tensor *const *in, int n_in, weft_tensor **out,
+                                                int n_out, void *state)
+{
+    (void)state;
+    for (int i = 0; i < n_out; i++) out[i] = n_in > 0 ? in[0] : NULL;
+    return WEFT_OK;
 }
 
 weft_status api_function_weft_tensor_visitor(const weft_module_tensor *it, void *payload)

@@ -1,0 +1,19 @@
+/* recorder.c: the recorder of this thread. */
+#include "base/recorder.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+_Thread_local struct wf_recorder *wf_recorder;
+
+void wf_recorder_leave(const char *format, ...)
+{
+    char reason[256];
+    va_list args;
+
+    if (!wf_recorder) return;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    wf_recorder->leave(wf_recorder, reason);
+}

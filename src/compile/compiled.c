@@ -1,0 +1,222 @@
+/* compiled.c: the public functions: which list a call runs, and what happens when none fits. */
+#include <weft/compile.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array_grow.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "compile/list/print_list.h"
+#include "compile/record/capture.h"
+#include "tensor/tensor.h"
+
+enum { MOST_VARIANTS = 8, MOST_TRIES = 2 };
+
+struct weft_compiled {
+    struct wf_captured_function function;
+    weft_compile_config config;
+    char *name, *passes_off;
+    struct wf_variant **variants; /* one reference each; the one that fitted last is the first */
+    int n_variants;
+    int failed; /* captures that gave no list */
+    bool warned;
+    weft_compiled_counts counts;
+    char reason[WF_REASON_BYTES]; /* empty: the last call was a replay */
+};
+
+weft_compiled *weft_compile(weft_compiled_function *function, void *state,
+                            weft_compile_config config)
+{
+    weft_compiled *compiled;
+
+    WF_NEED_PTR(function, WEFT_ERR_ARG, "compile: no function");
+    compiled = WF_NEW(weft_compiled);
+    compiled->name = wf_strdup(config.name ? config.name : "function");
+    compiled->passes_off = config.passes_off ? wf_strdup(config.passes_off) : NULL;
+    compiled->config = config;
+    if (compiled->config.most_variants <= 0) compiled->config.most_variants = MOST_VARIANTS;
+    compiled->function =
+        (struct wf_captured_function){function, state, compiled->name, compiled->passes_off};
+    return compiled;
+}
+
+void weft_compiled_release(weft_compiled *compiled)
+{
+    if (!compiled) return;
+    for (int i = 0; i < compiled->n_variants; i++) wf_variant_release(compiled->variants[i]);
+    wf_free(compiled->variants);
+    wf_free(compiled->name);
+    wf_free(compiled->passes_off);
+    wf_free(compiled);
+}
+
+weft_compiled_counts weft_compiled_get_counts(const weft_compiled *compiled)
+{
+    weft_compiled_counts counts = WF_HANDLE(compiled)->counts;
+
+    for (int i = 0; i < compiled->n_variants; i++)
+        counts.backward_replays += compiled->variants[i]->backward_replays;
+    return counts;
+}
+
+const char *weft_compiled_reason(const weft_compiled *compiled)
+{
+    return WF_HANDLE(compiled)->reason[0] ? compiled->reason : NULL;
+}
+
+void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out)
+{
+    for (int i = 0; i < WF_HANDLE(compiled)->n_variants; i++) {
+        const struct wf_variant *v = compiled->variants[i];
+
+        if (!v->forward_program) continue;
+        fprintf(out, "%s, forward\n", compiled->name);
+        wf_op_list_print(lowered ? v->forward : v->forward_moves, out);
+        if (!v->backward_program) continue;
+        fprintf(out, "%s, backward\n", compiled->name);
+        wf_op_list_print(lowered ? v->backward : v->backward_moves, out);
+    }
+}
+
+void weft_graph_break(const char *reason)
+{
+    wf_recorder_leave("%s", reason ? reason : "weft_graph_break");
+}
+
+/* ---- which list ---- */
+
+static bool is_ready(const struct wf_variant *variant)
+{
+    return variant->forward_program && !variant->unusable;
+}
+
+/* The variant that fits, at the front of the list; NULL: none, and `reason` says what differs. */
+static struct wf_variant *find_variant(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                       int n_out)
+{
+    for (int i = 0; i < compiled->n_variants; i++) {
+        struct wf_variant *variant = compiled->variants[i];
+
+        if (!wf_guards_hold(variant->guards, variant->forward, in, n_in, n_out,
+                            i == 0 ? compiled->reason : NULL, sizeof compiled->reason))
+            continue;
+        memmove(&compiled->variants[1], &compiled->variants[0], (size_t)i * sizeof variant);
+        compiled->variants[0] = variant;
+        return variant;
+    }
+    return NULL;
+}
+
+/* ---- a call without a list ---- */
+
+static weft_status call_function(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                 weft_tensor **out, int n_out)
+{
+    compiled->counts.immediate++;
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    return compiled->function.function(in, n_in, out, n_out, compiled->function.state);
+}
+
+static void log_reason(weft_compiled *compiled)
+{
+    if (compiled->warned || wf_log_rank() > 0) return;
+    compiled->warned = true;
+    WF_LOG(WF_LOG_WARN, "compile", "%s runs as it is: %s", compiled->name, compiled->reason);
+}
+
+/* No list fits and none is made. */
+static weft_status call_without_list(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                     weft_tensor **out, int n_out)
+{
+    WF_NEED(!compiled->config.frozen_error, WEFT_ERR_STATE,
+            "compiled %s: no list fits, and none may be made: %s", compiled->name,
+            compiled->reason);
+    log_reason(compiled);
+    return call_function(compiled, in, n_in, out, n_out);
+}
+
+static bool may_capture(const weft_compiled *compiled)
+{
+    return !compiled->config.frozen && !compiled->config.frozen_error &&
+           compiled->failed < MOST_TRIES && compiled->n_variants < compiled->config.most_variants;
+}
+
+static void add_variant(weft_compiled *compiled, struct wf_variant *variant)
+{
+    compiled->variants =
+        wf_array_grow(compiled->variants, compiled->n_variants, sizeof(struct wf_variant *));
+    memmove(&compiled->variants[1], &compiled->variants[0],
+            (size_t)compiled->n_variants * sizeof variant);
+    compiled->variants[0] = variant;
+    compiled->n_variants++;
+    compiled->counts.captures++;
+}
+
+static weft_status capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                           weft_tensor **out, int n_out)
+{
+    struct wf_capture_result result;
+    weft_status status = wf_capture_function(&compiled->function, in, n_in, out, n_out, &result);
+
+    if (result.variant && !result.reason[0])
+        add_variant(compiled, result.variant);
+    else
+        wf_variant_release(result.variant);
+    if (status != WEFT_OK) return status;
+    if (!result.reason[0]) {
+        snprintf(compiled->reason, sizeof compiled->reason, "this call was captured");
+        return WEFT_OK;
+    }
+    compiled->failed += result.may_succeed_later ? 1 : MOST_TRIES;
+    snprintf(compiled->reason, sizeof compiled->reason, "%s", result.reason);
+    if (compiled->config.fullgraph && compiled->failed >= MOST_TRIES) {
+        for (int i = 0; i < n_out; i++) out[i] = NULL;
+        return WF_FAIL(WEFT_ERR_STATE, "compiled %s: it cannot be one list: %s", compiled->name,
+                       result.reason);
+    }
+    compiled->counts.immediate++;
+    log_reason(compiled);
+    return WEFT_OK;
+}
+
+static weft_status replay(weft_compiled *compiled, struct wf_variant *variant,
+                          weft_tensor *const *in, weft_tensor **out)
+{
+    compiled->reason[0] = 0;
+    compiled->counts.replays++;
+    compiled->counts.nodes = wf_program_call_count(variant->forward_program);
+    compiled->counts.memory = wf_program_memory(variant->forward_program);
+    return wf_variant_replay(variant, in, out);
+}
+
+weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                               weft_tensor **out, int n_out)
+{
+    struct wf_variant *variant;
+    const char *why;
+
+    WF_NEED_GIVEN(compiled, "compiled call: no compiled function");
+    WF_NEED(n_in >= 0 && n_in <= WF_COMPILED_INPUTS && (in || !n_in) && n_out >= 0 &&
+                (out || !n_out),
+            WEFT_ERR_ARG, "compiled call: %d inputs, %d results, or no list of them; at most %d",
+            n_in, n_out, WF_COMPILED_INPUTS);
+    for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
+    compiled->counts.calls++;
+    if (wf_recorder) return call_function(compiled, in, n_in, out, n_out); /* part of that list */
+    variant = find_variant(compiled, in, n_in, n_out);
+    if (variant && is_ready(variant)) {
+        why = wf_step_draws_begin_again(variant->forward->draws);
+        if (!why) return replay(compiled, variant, in, out);
+        snprintf(compiled->reason, sizeof compiled->reason, "%s", why);
+        return call_without_list(compiled, in, n_in, out, n_out);
+    }
+    if (variant) {
+        snprintf(compiled->reason, sizeof compiled->reason, "%s",
+                 variant->unusable ? variant->unusable : "its first backward has not come yet");
+        return call_function(compiled, in, n_in, out, n_out);
+    }
+    if (!may_capture(compiled)) return call_without_list(compiled, in, n_in, out, n_out);
+    return capture(compiled, in, n_in, out, n_out);
+}

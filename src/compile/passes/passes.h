@@ -1,0 +1,21 @@
+/*
+ * passes.h: what improves a list. Each pass is a file of its own in passes/, has a row in
+ * passes.def, and keeps results bit-equal unless its row says otherwise.
+ */
+#pragma once
+
+#include "compile/list/op_list.h"
+
+/** A change of a list of the level that its row names. gives: how many nodes it changed */
+typedef int wf_pass(struct wf_op_list *list);
+
+#define WF_PASS(name, level, what) wf_pass wf_pass_##name;
+#include "compile/passes/passes.def"
+#undef WF_PASS
+
+/** Run the passes for this list's level, in the order of the table; `off`: names that are left out,
+ * separated by commas, or NULL. After each the list is checked (wf_op_list_check). */
+void wf_passes_run(struct wf_op_list *list, const char *off);
+
+/** NULL; or what is wrong with the list, as text that lasts until the next call. */
+const char *wf_op_list_check(const struct wf_op_list *list);

@@ -1,0 +1,310 @@
+/*
+ * capture.c: the call of a function that is recorded. It computes what any call computes; beside
+ * that it leaves a variant, or the reason why there is none.
+ */
+#include "compile/record/capture.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "compile/replay/segment.h"
+#include "mesh/mesh.h"
+#include "redistribute/in_flight.h"
+
+struct capture {
+    struct wf_list_recorder recorder;
+    struct wf_captured_forward forward;
+    struct wf_capture_result *result;
+};
+
+static void give_up(struct wf_capture_result *result, const char *reason)
+{
+    if (!result->reason[0]) snprintf(result->reason, sizeof result->reason, "%s", reason);
+}
+
+/* Leaves of an inner tape, where the inputs are of an outer one. */
+static void make_aliases(struct capture *c, weft_tensor *const *in, int n_in)
+{
+    c->forward.n_in = n_in;
+    c->forward.aliases = wf_calloc((size_t)n_in + 1, sizeof *c->forward.aliases);
+    for (int i = 0; i < n_in; i++) {
+        weft_tensor *alias;
+
+        if (!in[i]) continue;
+        wf_wait_ready(in[i]);
+        alias = wf_tensor_new(in[i]->layout, wf_block_retain(in[i]->block), in[i]->data, "input");
+        alias->requires_grad = in[i]->requires_grad && wf_grad_is_enabled();
+        c->forward.aliases[i] = weft_retain(alias);
+    }
+}
+
+/* ---- results ---- */
+
+static int input_of_handle(const struct capture *c, const weft_tensor *t)
+{
+    for (int i = 0; i < c->forward.n_in; i++)
+        if (c->forward.aliases[i] == t) return i;
+    return -1;
+}
+
+static void add_results(struct capture *c, weft_tensor *const *out, int n_out)
+{
+    struct wf_op_list *list = c->recorder.list;
+
+    list->results = wf_calloc((size_t)n_out + 1, sizeof *list->results);
+    list->n_results = n_out;
+    for (int i = 0; i < n_out; i++) {
+        struct wf_list_result *result = &list->results[i];
+
+        *result = (struct wf_list_result){.at = wf_no_operand(), .same_as_input = -1};
+        if (!out[i]) continue;
+        result->same_as_input = input_of_handle(c, out[i]);
+        if (result->same_as_input >= 0) continue;
+        result->at = wf_recording_operand(&c->recorder, out[i]);
+        result->requires_grad = out[i]->requires_grad && out[i]->node && !out[i]->node->used;
+        if (list->storages[result->at.storage].kind == WF_STORAGE_MADE &&
+            !list->storages[result->at.storage].written && out[i]->block->bytes)
+            wf_recording_break(&c->recorder, "a result has elements that no op has made");
+    }
+}
+
+/* What is left of the leaves' gradients; those of leaves that are gone do not count. */
+static void add_gradients(struct capture *c)
+{
+    struct wf_op_list *list = c->recorder.list;
+    int n = 0;
+
+    for (int i = 0; i < list->n_gradients; i++) {
+        struct wf_list_gradient *gradient = &list->gradients[i];
+
+        if (gradient->leaf->refs == 1 && gradient->storage < 0) {
+            weft_release(gradient->leaf);
+            continue;
+        }
+        if (gradient->leaf->grad)
+            gradient->at = wf_recording_operand(&c->recorder, gradient->leaf->grad);
+        if (gradient->storage >= 0) list->storages[gradient->storage].index = n;
+        list->gradients[n++] = *gradient;
+    }
+    list->n_gradients = n;
+}
+
+/* ---- what the function keeps ---- */
+
+static bool is_result(const struct wf_op_list *list, int storage)
+{
+    for (int i = 0; i < list->n_results; i++)
+        if (list->results[i].at.storage == storage) return true;
+    for (int i = 0; i < list->n_gradients; i++)
+        if (list->gradients[i].at.storage == storage) return true;
+    return false;
+}
+
+static const struct wf_list_node *writer_of(const struct wf_op_list *list, int storage)
+{
+    for (int i = 0; i < list->n_nodes; i++)
+        for (int j = 0; j < list->nodes[i].n_out; j++)
+            if (list->nodes[i].out[j].storage == storage) return &list->nodes[i];
+    return NULL;
+}
+
+/* Bytes that were made and are still there when the function has returned, though they are no
+ * result: a replay would make them anew, and whoever holds them would not see it. */
+static void look_for_kept_tensors(struct capture *c)
+{
+    const struct wf_op_list *list = c->recorder.list;
+    const struct wf_block_map *map = &c->recorder.blocks;
+
+    for (int i = 0; i < map->room; i++) {
+        int s = map->slots[i].block ? map->slots[i].storage : -1;
+        const struct wf_list_node *writer;
+        char reason[WF_REASON_BYTES];
+
+        if (s < 0 || list->storages[s].kind != WF_STORAGE_MADE || is_result(list, s)) continue;
+        writer = writer_of(list, s);
+        snprintf(reason, sizeof reason, "it keeps a tensor that %s made%s%s: make it a result",
+                 writer ? writer->name : "it", writer && writer->module ? " in " : "",
+                 writer && writer->module ? writer->module : "");
+        give_up(c->result, reason);
+        c->result->may_succeed_later = true;
+    }
+}
+
+/* ---- agreement ---- */
+
+static weft_mesh *mesh_of_capture(const struct capture *c)
+{
+    const struct wf_op_list *list = c->recorder.list;
+
+    for (int i = 0; i < c->forward.n_in; i++)
+        if (c->forward.aliases[i] && c->forward.aliases[i]->layout->mesh)
+            return c->forward.aliases[i]->layout->mesh;
+    for (int i = 0; i < list->n_nodes; i++)
+        for (int j = 0; j < list->nodes[i].n_out; j++)
+            if (list->nodes[i].out[j].layout && list->nodes[i].out[j].layout->mesh)
+                return list->nodes[i].out[j].layout->mesh;
+    return NULL;
+}
+
+struct verdict {
+    int32_t status, usable;
+    char text[WF_REASON_BYTES];
+};
+
+/* A list is only of use when every rank has one; an error of one is an error of all. */
+static weft_status agree(struct capture *c, weft_status status)
+{
+    weft_mesh *mesh = mesh_of_capture(c);
+    struct verdict mine = {(int32_t)status, !c->result->reason[0], {0}}, *all;
+    struct wf_comm *comm;
+    int ranks;
+
+    if (!mesh || !weft_mesh_is_member(mesh) || weft_mesh_is_fake(mesh)) return status;
+    comm = wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1);
+    ranks = wf_comm_size(comm);
+    if (ranks == 1) return status;
+    snprintf(mine.text, sizeof mine.text, "%s",
+             status != WEFT_OK ? weft_error_message() : c->result->reason);
+    all = wf_calloc((size_t)ranks, sizeof *all);
+    wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
+    for (int r = 0; r < ranks; r++) {
+        if (all[r].status != WEFT_OK && status == WEFT_OK)
+            status = WF_FAIL((weft_status)all[r].status, "compiled function, on rank %d: %s", r,
+                             all[r].text);
+        if (!all[r].usable) give_up(c->result, all[r].text);
+    }
+    wf_free(all);
+    return status;
+}
+
+/* ---- the call ---- */
+
+static weft_status call_function(const struct wf_captured_function *f, struct capture *c,
+                                 weft_tensor **out, int n_out)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_status before = weft_error_status(), status;
+
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    status = f->function(c->forward.aliases, c->forward.n_in, out, n_out, f->state);
+    if (status == WEFT_OK && before == WEFT_OK) status = weft_error_status();
+    if (status == WEFT_OK) add_results(c, out, n_out);
+    (void)weft_scope_return_n(scope, out, n_out);
+    add_gradients(c);
+    return status;
+}
+
+/* Blocks that are alive belong to the inner tape and to the results. */
+static void retain_blocks(struct capture *c)
+{
+    const struct wf_block_map *map = &c->recorder.blocks;
+
+    c->forward.blocks = wf_calloc((size_t)map->count + 1, sizeof *c->forward.blocks);
+    for (int i = 0; i < map->room; i++) {
+        if (!map->slots[i].block || map->slots[i].storage < 0) continue;
+        c->forward.blocks[c->forward.n_blocks++] = map->slots[i];
+        wf_block_retain(map->slots[i].block);
+    }
+}
+
+static struct wf_variant *new_variant(const struct wf_captured_function *f, struct capture *c,
+                                      struct wf_guards *guards)
+{
+    struct wf_variant *variant = WF_NEW(struct wf_variant);
+
+    variant->refs = 1;
+    variant->name = wf_strdup(f->name);
+    variant->passes_off = f->passes_off ? wf_strdup(f->passes_off) : NULL;
+    variant->guards = guards;
+    wf_guards_take_externals(guards, &c->recorder);
+    variant->forward = c->recorder.list;
+    c->recorder.list = NULL;
+    for (int i = 0; i < variant->forward->n_results; i++)
+        variant->differentiable |= variant->forward->results[i].requires_grad;
+    return variant;
+}
+
+static void free_forward(struct wf_captured_forward *forward)
+{
+    for (int i = 0; i < forward->n_in; i++) weft_release(forward->aliases[i]);
+    for (int i = 0; i < forward->n_out; i++) weft_release(forward->out[i]);
+    for (int i = 0; i < forward->n_blocks; i++) wf_block_release(forward->blocks[i].block);
+    wf_free(forward->aliases);
+    wf_free(forward->out);
+    wf_free(forward->blocks);
+}
+
+/* Results that are the inputs themselves are the caller's own handles. */
+static void give_inputs_back(const struct wf_op_list *list, weft_tensor *const *in,
+                             weft_tensor **out)
+{
+    for (int i = 0; i < list->n_results; i++)
+        if (list->results[i].same_as_input >= 0) out[i] = in[list->results[i].same_as_input];
+}
+
+static int count_wanted(const struct wf_guards *guards)
+{
+    int n = 0;
+
+    for (int i = 0; i < guards->n_in; i++) n += guards->in[i].requires_grad;
+    return n;
+}
+
+static weft_status make_variant(const struct wf_captured_function *f, struct capture *c,
+                                struct wf_guards *guards, weft_tensor *const *in, weft_tensor **out,
+                                int n_out)
+{
+    struct wf_variant *variant = new_variant(f, c, guards);
+
+    c->result->variant = variant;
+    if (!variant->differentiable) {
+        give_inputs_back(variant->forward, in, out);
+        return wf_variant_finish(variant);
+    }
+    c->forward.out = wf_calloc((size_t)n_out + 1, sizeof *c->forward.out);
+    c->forward.n_out = n_out;
+    for (int i = 0; i < n_out; i++) c->forward.out[i] = weft_retain(out[i]);
+    wf_segment_record_captured(variant, &c->forward, in, out);
+    give_inputs_back(variant->forward, in, out);
+    c->forward = (struct wf_captured_forward){0};
+    return WEFT_OK;
+}
+
+weft_status wf_capture_function(const struct wf_captured_function *f, weft_tensor *const *in,
+                                int n_in, weft_tensor **out, int n_out,
+                                struct wf_capture_result *result)
+{
+    struct capture *c = WF_NEW(struct capture);
+    struct wf_guards *guards = wf_guards_new(in, n_in, n_out);
+    bool taped = false;
+    weft_status status;
+
+    *result = (struct wf_capture_result){0};
+    c->result = result;
+    wf_redist_wait_all();
+    make_aliases(c, in, n_in);
+    wf_recording_begin(&c->recorder);
+    for (int i = 0; i < n_in; i++)
+        if (in[i]) wf_recording_add_input(&c->recorder, c->forward.aliases[i], i);
+    status = call_function(f, c, out, n_out);
+    for (int i = 0; status == WEFT_OK && i < n_out; i++)
+        taped |= c->recorder.list->results[i].requires_grad;
+    if (taped && count_wanted(guards) > WF_NODE_INPUTS)
+        give_up(result, "more than 8 inputs require gradients");
+    if (status == WEFT_OK && !taped) look_for_kept_tensors(c);
+    wf_recording_end(&c->recorder);
+    if (taped) retain_blocks(c);
+    if (c->recorder.n_breaks) give_up(result, c->recorder.breaks[0].reason);
+    status = agree(c, status);
+    if (status == WEFT_OK && (!result->reason[0] || taped))
+        status = make_variant(f, c, guards, in, out, n_out);
+    else
+        wf_guards_free(guards);
+    if (result->variant && result->reason[0]) result->variant->unusable = wf_strdup(result->reason);
+    free_forward(&c->forward);
+    wf_recording_free(&c->recorder);
+    wf_free(c);
+    return status;
+}

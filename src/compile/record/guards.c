@@ -1,0 +1,152 @@
+/* guards.c: comparing a call with the one that a list was made of. On a call that fits nothing is
+ * written and nothing allocated. */
+#include "compile/record/guards.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "random/generator.h"
+#include "tensor/scope.h"
+
+static int alias_of(weft_tensor *const *in, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (in[j] && in[j]->block == in[i]->block) return j;
+    return i;
+}
+
+static int64_t distance(const weft_tensor *from, const weft_tensor *to)
+{
+    return (const char *)to->data - (const char *)from->data;
+}
+
+struct wf_guards *wf_guards_new(weft_tensor *const *in, int n_in, int n_out)
+{
+    struct wf_guards *guards = WF_NEW(struct wf_guards);
+
+    guards->in = wf_calloc((size_t)n_in + 1, sizeof *guards->in);
+    guards->n_in = n_in;
+    guards->n_out = n_out;
+    for (int i = 0; i < n_in; i++) {
+        struct wf_guarded_input *guarded = &guards->in[i];
+
+        if (!in[i]) continue;
+        guarded->layout = wf_layout_retain(in[i]->layout);
+        guarded->requires_grad = in[i]->requires_grad;
+        guarded->leaf = !in[i]->node;
+        guarded->in_flight = in[i]->in_flight;
+        guarded->alias = alias_of(in, i);
+        guarded->alias_offset = distance(in[guarded->alias], in[i]);
+    }
+    guards->no_grad = !wf_grad_is_enabled();
+    guards->local_random = wf_random_is_local();
+    guards->guard = weft_guard_current();
+    guards->replication = weft_implicit_replication_current();
+    guards->scope_modes = wf_scope_modes();
+    guards->saved_shard_mesh = wf_scope_saved_shard_mesh();
+    return guards;
+}
+
+void wf_guards_free(struct wf_guards *guards)
+{
+    if (!guards) return;
+    for (int i = 0; i < guards->n_in; i++)
+        if (guards->in[i].layout) wf_layout_release(guards->in[i].layout);
+    for (int i = 0; i < guards->n_externals; i++) weft_release(guards->externals[i].tensor);
+    wf_free(guards->in);
+    wf_free(guards->externals);
+    wf_free(guards);
+}
+
+void wf_guards_take_externals(struct wf_guards *guards, struct wf_list_recorder *r)
+{
+    guards->externals = r->externals;
+    guards->n_externals = r->n_externals;
+    r->externals = NULL;
+    r->n_externals = 0;
+}
+
+/* ---- what differs ---- */
+
+static bool input_fits(const struct wf_guarded_input *guarded, weft_tensor *const *in, int i)
+{
+    const weft_tensor *t = in[i];
+
+    if (!t || !guarded->layout) return !t && !guarded->layout;
+    return t->layout == guarded->layout && t->requires_grad == guarded->requires_grad &&
+           !t->node == guarded->leaf && alias_of(in, i) == guarded->alias &&
+           distance(in[guarded->alias], t) == guarded->alias_offset;
+}
+
+static void describe_input(const struct wf_guarded_input *guarded, weft_tensor *const *in, int i,
+                           char *why, size_t room)
+{
+    char now[200], then[200];
+
+    if (!in[i] || !guarded->layout) {
+        snprintf(why, room, "input %d is %s", i, in[i] ? "given now" : "missing now");
+    } else if (in[i]->layout != guarded->layout) {
+        wf_layout_print(in[i]->layout, now, sizeof now);
+        wf_layout_print(guarded->layout, then, sizeof then);
+        snprintf(why, room, "input %d is %s, it was %s", i, now, then);
+    } else if (in[i]->requires_grad != guarded->requires_grad) {
+        snprintf(why, room, "input %d %s", i,
+                 in[i]->requires_grad ? "requires a gradient now" : "requires no gradient now");
+    } else if (!in[i]->node != guarded->leaf) {
+        snprintf(why, room, "input %d is %s leaf now", i, in[i]->node ? "no" : "a");
+    } else {
+        snprintf(why, room, "input %d shares bytes with other inputs than before", i);
+    }
+}
+
+static const char *mode_that_differs(const struct wf_guards *guards)
+{
+    if (guards->no_grad != !wf_grad_is_enabled()) return "whether gradients are recorded";
+    if (guards->guard != weft_guard_current()) return "the guard";
+    if (guards->replication != weft_implicit_replication_current()) return "implicit replication";
+    if (guards->scope_modes != wf_scope_modes()) return "the loss-parallel scope";
+    if (guards->saved_shard_mesh != wf_scope_saved_shard_mesh()) return "the saved-shards scope";
+    if (guards->local_random != wf_random_is_local()) return "how random numbers are counted";
+    return NULL;
+}
+
+static bool gradient_fits(const struct wf_list_gradient *gradient)
+{
+    const weft_tensor *grad = gradient->leaf->grad;
+
+    if (!grad || !gradient->had) return !grad == !gradient->had;
+    return grad->layout == gradient->before &&
+           (grad->refs != 1 || grad->block->refs != 1) == gradient->was_shared;
+}
+
+#define DIFFERS(...)                                                                               \
+    do {                                                                                           \
+        if (why) snprintf(why, room, __VA_ARGS__);                                                 \
+        return false;                                                                              \
+    } while (0)
+
+bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *list,
+                    weft_tensor *const *in, int n_in, int n_out, char *why, size_t room)
+{
+    const char *mode;
+
+    if (n_in != guards->n_in || n_out != guards->n_out)
+        DIFFERS("%d inputs and %d results, it was %d and %d", n_in, n_out, guards->n_in,
+                guards->n_out);
+    for (int i = 0; i < n_in; i++) {
+        if (input_fits(&guards->in[i], in, i)) continue;
+        if (why) describe_input(&guards->in[i], in, i, why, room);
+        return false;
+    }
+    mode = mode_that_differs(guards);
+    if (mode) DIFFERS("%s differs", mode);
+    for (int i = 0; i < guards->n_externals; i++)
+        if (guards->externals[i].tensor->requires_grad != guards->externals[i].requires_grad)
+            DIFFERS("a tensor from outside (%s) has another gradient flag",
+                    guards->externals[i].tensor->origin);
+    for (int i = 0; i < list->n_gradients; i++)
+        if (!gradient_fits(&list->gradients[i]))
+            DIFFERS("a leaf's gradient is %s when the call begins",
+                    list->gradients[i].leaf->grad ? "there, or otherwise laid out" : "missing");
+    return true;
+}

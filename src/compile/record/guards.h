@@ -1,0 +1,37 @@
+/* guards.h: what has to be as it was when a list was made. */
+#pragma once
+
+#include <weft/extend/guard.h>
+
+#include "compile/record/recorder.h"
+
+enum { WF_COMPILED_INPUTS = 64 };
+
+struct wf_guarded_input {
+    struct wf_layout *layout; /* one reference; NULL: no tensor was given */
+    bool requires_grad, leaf, in_flight;
+    int alias; /* of the first input with the same bytes: itself where there is none before */
+    int64_t alias_offset;
+};
+
+struct wf_guards {
+    struct wf_guarded_input *in;
+    int n_in, n_out;
+    bool no_grad, local_random;
+    weft_guard guard;
+    weft_implicit_replication replication;
+    unsigned scope_modes;
+    weft_mesh *saved_shard_mesh;
+    struct wf_external_tensor *externals;
+    int n_externals;
+};
+
+struct wf_guards *wf_guards_new(weft_tensor *const *in, int n_in, int n_out);
+void wf_guards_free(struct wf_guards *guards); /* NULL is allowed */
+
+/** Tensors from outside whose gradient flags belong to the guards; takes them over. */
+void wf_guards_take_externals(struct wf_guards *guards, struct wf_list_recorder *r);
+
+/** True when a list with these guards may run; else what differs, in `why`, unless that is NULL. */
+bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *list,
+                    weft_tensor *const *in, int n_in, int n_out, char *why, size_t room);

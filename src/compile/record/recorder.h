@@ -1,0 +1,82 @@
+/*
+ * recorder.h: makes a list of what a function does while it runs (base/recorder.h).
+ */
+#pragma once
+
+#include "base/recorder.h"
+#include "compile/list/op_list.h"
+
+enum { WF_REASON_BYTES = 320 };
+
+struct wf_block_map {
+    struct wf_known_block {
+        struct wf_block *block; /* NULL: a free slot; a removed one has storage -1 */
+        int storage;
+    } * slots;
+    int count, room; /* slots in use, removed ones among them */
+};
+
+/** A break: where one list ends and, in segments, the next begins. */
+struct wf_list_break {
+    char reason[WF_REASON_BYTES];
+    const char *module;
+    int node; /* how many nodes came before it */
+};
+
+/** Gradients of leaves that the list itself makes, to be delivered after it. */
+struct wf_delivery {
+    weft_tensor *leaf, *grad; /* one reference each */
+};
+
+/** A tensor from outside that an op reads. One reference. */
+struct wf_external_tensor {
+    weft_tensor *tensor;
+    bool requires_grad;
+};
+
+/** Leaves of the tape that a backward list walks. */
+struct wf_leaves {
+    weft_tensor *const *aliases; /* of the inputs; some NULL */
+    int n_aliases;
+    const struct wf_external_tensor *externals;
+    int n_externals;
+};
+
+struct wf_list_recorder {
+    struct wf_recorder base;
+    struct wf_op_list *list;
+    struct wf_block_map blocks;
+    int executing;      /* depth: what runs now is written down as a whole */
+    int pending_writes; /* writes in place of which no node has come yet */
+    const char *pending_op;
+    const struct wf_leaves *delivered; /* leaves whose gradients are results; NULL: of none */
+    struct wf_delivery *deliveries;
+    int n_deliveries;
+    struct wf_list_break *breaks;
+    int n_breaks;
+    struct wf_external_tensor *externals;
+    int n_externals;
+};
+
+/** Begin: until wf_recording_end this thread's work is recorded. */
+void wf_recording_begin(struct wf_list_recorder *r);
+/** No longer record; what follows is not in the list. */
+void wf_recording_end(struct wf_list_recorder *r);
+/** Free what is left of the recorder; the list too, unless it was taken (list = NULL). */
+void wf_recording_free(struct wf_list_recorder *r);
+
+/** This tensor is an input of the list: `kind` WF_STORAGE_INPUT or _FORWARD. */
+void wf_recording_add_input(struct wf_list_recorder *r, const weft_tensor *t, int index);
+/** These bytes are storage `index` of the forward list. */
+void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block, char *base,
+                              int index);
+
+/** Where a tensor lies, with a reference to its layout. An unknown block becomes an external one.
+ */
+struct wf_operand wf_recording_operand(struct wf_list_recorder *r, const weft_tensor *t);
+
+/** The storage of a block; -1: it is not known. */
+int wf_recording_find(const struct wf_list_recorder *r, const struct wf_block *block);
+
+/** The list cannot be run again: the reason and where. */
+void wf_recording_break(struct wf_list_recorder *r, const char *reason);

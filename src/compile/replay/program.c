@@ -1,0 +1,262 @@
+/*
+ * program.c: runs a list. Addresses are a base per storage plus an offset; bases of what only lives
+ * in the run are fixed once, by when each storage is first and last used (memory_plan.c).
+ */
+#include "compile/replay/program.h"
+
+#include <string.h>
+
+#include "base/call_context.h"
+#include "base/elements/dtype.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "compile/replay/fused.h"
+#include "compile/replay/memory_plan.h"
+#include "device/device.h"
+#include "mesh/mesh.h"
+
+struct call {
+    const struct wf_list_node *node;
+    struct wf_coll *coll; /* of a start and its wait */
+};
+
+struct wf_program {
+    const struct wf_op_list *list;
+    struct call *calls;
+    int n_calls;
+    struct wf_memory_plan *memory;
+    struct wf_coll *colls;
+    struct wf_block **kept; /* room for one run */
+    char **base;
+};
+
+struct wf_program *wf_program_new(const struct wf_op_list *list)
+{
+    struct wf_program *program = WF_NEW(struct wf_program);
+
+    program->list = list;
+    program->memory = wf_memory_plan_new(list);
+    if (!program->memory) {
+        wf_free(program);
+        return NULL;
+    }
+    program->calls = wf_calloc((size_t)list->n_nodes + 1, sizeof *program->calls);
+    program->colls = wf_calloc((size_t)list->n_nodes + 1, sizeof *program->colls);
+    program->kept = wf_calloc((size_t)list->n_storages + 1, sizeof(struct wf_block *));
+    program->base = wf_calloc((size_t)list->n_storages + 1, sizeof(char *));
+    for (int i = 0; i < list->n_nodes; i++) {
+        const struct wf_list_node *node = &list->nodes[i];
+        struct call *call = &program->calls[program->n_calls];
+
+        if (node->kind == WF_LIST_VIEW) continue;
+        call->node = node;
+        if (node->kind == WF_LIST_START) call->coll = &program->colls[i];
+        if (node->kind == WF_LIST_WAIT) call->coll = &program->colls[node->started];
+        program->n_calls++;
+    }
+    return program;
+}
+
+void wf_program_free(struct wf_program *program)
+{
+    if (!program) return;
+    wf_memory_plan_free(program->memory);
+    wf_free(program->calls);
+    wf_free(program->colls);
+    wf_free(program->kept);
+    wf_free(program->base);
+    wf_free(program);
+}
+
+int64_t wf_program_memory(const struct wf_program *program)
+{
+    return wf_memory_plan_bytes(program->memory);
+}
+
+int wf_program_call_count(const struct wf_program *program) { return program->n_calls; }
+
+/* ---- one call ---- */
+
+static void *address_of(const struct wf_program_run *run, const struct wf_operand *operand)
+{
+    return operand->storage < 0 ? NULL : run->base[operand->storage] + operand->offset;
+}
+
+static void run_kernel(const struct wf_op_list *list, const struct wf_list_node *node,
+                       const struct wf_program_run *run)
+{
+    const struct wf_kernel_call *kernel = &node->plan->kernel;
+    const void *from[WF_MAX_IN];
+    void *to[WF_MAX_OUT];
+
+    for (int i = 0; i < node->n_in; i++) from[i] = address_of(run, &node->in[i]);
+    for (int j = 0; j < node->n_out; j++) to[j] = address_of(run, &node->out[j]);
+    if (node->draws) {
+        struct wf_scalars scalars = node->scalars;
+        uint64_t seed, number;
+
+        wf_step_draws_numbers(node->of_forward ? list->forward_draws : list->draws, node->draw,
+                              &seed, &number);
+        scalars.v[0] = (int64_t)seed;
+        scalars.v[1] = (int64_t)number;
+        kernel->run(kernel, to, from, &scalars);
+        return;
+    }
+    kernel->run(kernel, to, from, &node->scalars);
+}
+
+static void run_copy(const struct wf_list_node *node, const struct wf_program_run *run)
+{
+    void *dst = address_of(run, &node->out[0]);
+    const void *src = address_of(run, &node->in[0]);
+
+    for (int i = 0; i < node->n_copies; i++) wf_strided_copy_run(&node->copies[i], dst, src);
+}
+
+/* Elements of a move's buffer. */
+static size_t count_elements(const struct wf_op_list *list, const struct wf_list_node *node)
+{
+    return (size_t)list->storages[node->out[0].storage].bytes /
+           wf_dtypes[node->move->from->desc.dtype].size;
+}
+
+static void run_fill(const struct wf_op_list *list, const struct wf_list_node *node,
+                     const struct wf_program_run *run)
+{
+    void *dst = address_of(run, &node->out[0]);
+
+    if (node->action)
+        wf_device_fill(WEFT_CPU, dst, node->action->element,
+                       wf_dtypes[node->move->from->desc.dtype].size, count_elements(list, node));
+    else
+        wf_device_fill(WEFT_CPU, dst, node->element, node->element_bytes, node->count);
+}
+
+static void start_collective(const struct wf_list_node *node, const struct wf_program_run *run,
+                             struct wf_coll *coll)
+{
+    const struct wf_redist_action *action = node->action;
+
+    *coll = (struct wf_coll){
+        .kind = action->coll,
+        .comm = wf_mesh_axes_comm(node->move->from->mesh, action->axes),
+        .device = WEFT_CPU,
+        .dtype = (weft_dtype)node->move->from->desc.dtype,
+        .reduce = action->reduce,
+        .count = action->count,
+        .send_counts = action->send_counts,
+        .recv_counts = action->recv_counts,
+        .send = address_of(run, &node->in[0]),
+        .recv = address_of(run, &node->out[0]),
+    };
+    wf_comm_start(coll);
+}
+
+/* The addresses are those of this run; `give` has the numbers of this step. */
+static void run_update(const struct wf_list_node *node, const struct wf_program_run *run)
+{
+    node->call.advance(node->call.self, 1);
+    for (int i = 0; i < node->n_items; i++) {
+        struct wf_optimizer_step_arrays *arrays = &node->items[i].arrays;
+
+        arrays->g = address_of(run, &node->arrays[2 * i + 1]);
+    }
+    if (node->n_items) node->call.give(node->call.self);
+}
+
+static void run_call(const struct wf_op_list *list, const struct call *call,
+                     const struct wf_program_run *run)
+{
+    const struct wf_list_node *node = call->node;
+    weft_dtype dtype;
+
+    switch ((enum wf_list_node_kind)node->kind) {
+    case WF_LIST_KERNEL:
+        run_kernel(list, node, run);
+        return;
+    case WF_LIST_FUSED:
+        wf_fused_run(list, node, run);
+        return;
+    case WF_LIST_COPY:
+        run_copy(node, run);
+        return;
+    case WF_LIST_FILL:
+        run_fill(list, node, run);
+        return;
+    case WF_LIST_START:
+        start_collective(node, run, call->coll);
+        return;
+    case WF_LIST_WAIT:
+        wf_comm_wait(call->coll);
+        return;
+    case WF_LIST_UPDATE:
+        run_update(node, run);
+        return;
+    case WF_LIST_DIVIDE:
+        dtype = (weft_dtype)node->move->from->desc.dtype;
+        wf_device_divide(WEFT_CPU, dtype, count_elements(list, node),
+                         address_of(run, &node->out[0]), node->action->divisor);
+        return;
+    case WF_LIST_POWER:
+        dtype = (weft_dtype)node->move->from->desc.dtype;
+        wf_device_power(WEFT_CPU, dtype, count_elements(list, node), address_of(run, &node->out[0]),
+                        node->action->power);
+        return;
+    case WF_LIST_VIEW:
+    case WF_LIST_MOVE:
+    case WF_LIST_NODE_KINDS:
+        return;
+    }
+}
+
+/* ---- a run ---- */
+
+weft_status wf_program_begin_run(const struct wf_program *program, struct wf_program_run *run)
+{
+    const struct wf_op_list *list = program->list;
+
+    run->base = program->base;
+    run->kept = program->kept;
+    for (int s = 0; s < list->n_storages; s++) {
+        const struct wf_storage *storage = &list->storages[s];
+
+        run->kept[s] = NULL;
+        if (storage->kind == WF_STORAGE_EXTERNAL) run->base[s] = storage->block->data;
+        if (storage->kind != WF_STORAGE_MADE) continue;
+        if (!storage->kept) {
+            run->base[s] = wf_memory_plan_address(program->memory, s);
+            continue;
+        }
+        run->kept[s] = wf_block_new((size_t)storage->bytes, (enum wf_category)storage->category);
+        if (!run->kept[s]) {
+            wf_program_end_run(program, run);
+            return weft_error_status();
+        }
+        run->base[s] = run->kept[s]->data;
+    }
+    return WEFT_OK;
+}
+
+void wf_program_run_all(const struct wf_program *program, const struct wf_program_run *run)
+{
+    struct wf_call_context before = wf_current_context;
+
+    for (int i = 0; i < program->n_calls; i++) {
+        const struct wf_list_node *node = program->calls[i].node;
+
+        wf_current_context.op = node->name;
+        wf_current_context.module = node->module;
+        wf_current_context.phase = (enum wf_phase)node->phase;
+        run_call(program->list, &program->calls[i], run);
+    }
+    wf_current_context = before;
+}
+
+void wf_program_end_run(const struct wf_program *program, struct wf_program_run *run)
+{
+    for (int s = 0; s < program->list->n_storages; s++) {
+        if (run->kept[s]) wf_block_release(run->kept[s]);
+        run->kept[s] = NULL;
+    }
+}

@@ -1,0 +1,32 @@
+/*
+ * program.h: a list made ready to run: where each storage lies, and the calls in order. A run
+ * allocates nothing but what outlives it.
+ */
+#pragma once
+
+#include "compile/list/op_list.h"
+
+struct wf_program;
+
+/** Where the storages of a run lie: one address for each storage of the list. */
+struct wf_program_run {
+    char **base;
+    struct wf_block **kept; /* by storage: of those that outlive the run; one reference each */
+};
+
+/** Lay out a list of the lower level, which the program refers to from then on; it stays the
+ * caller's. gives: wf_program_free; NULL without memory */
+struct wf_program *wf_program_new(const struct wf_op_list *list);
+void wf_program_free(struct wf_program *program); /* NULL is allowed */
+
+/** Addresses for one run. Those of external and made storages are filled in, blocks of kept ones
+ * made; the caller sets those of inputs, gradients and of the forward list. gives: an error status
+ * without memory */
+weft_status wf_program_begin_run(const struct wf_program *program, struct wf_program_run *run);
+void wf_program_run_all(const struct wf_program *program, const struct wf_program_run *run);
+/** Blocks that nobody took are released. */
+void wf_program_end_run(const struct wf_program *program, struct wf_program_run *run);
+
+/** Bytes of the one place where everything lies that does not outlive a run. */
+int64_t wf_program_memory(const struct wf_program *program);
+int wf_program_call_count(const struct wf_program *program);

@@ -1,0 +1,204 @@
+/* variant.c: a replay: addresses, the run, and what comes out of it. */
+#include "compile/replay/variant.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "compile/list/lower.h"
+#include "compile/passes/passes.h"
+#include "compile/replay/segment.h"
+#include "tensor/tensor.h"
+
+/* ---- blocks of storages ---- */
+
+static struct wf_block *block_of_storage(const struct wf_op_list *list,
+                                         const struct wf_program_run *run, int s,
+                                         weft_tensor *const *in)
+{
+    const struct wf_storage *storage = &list->storages[s];
+
+    switch ((enum wf_storage_kind)storage->kind) {
+    case WF_STORAGE_INPUT:
+        return in[storage->index]->block;
+    case WF_STORAGE_EXTERNAL:
+        return storage->block;
+    case WF_STORAGE_GRADIENT:
+        return list->gradients[storage->index].leaf->grad->block;
+    case WF_STORAGE_MADE:
+        return run->kept[s];
+    case WF_STORAGE_FORWARD:
+        return NULL;
+    }
+    return NULL;
+}
+
+static void set_bases(const struct wf_op_list *list, const struct wf_program_run *run,
+                      weft_tensor *const *in)
+{
+    for (int s = 0; s < list->n_storages; s++) {
+        const struct wf_storage *storage = &list->storages[s];
+
+        if (storage->kind == WF_STORAGE_INPUT) run->base[s] = in[storage->index]->data;
+        if (storage->kind == WF_STORAGE_GRADIENT)
+            run->base[s] = list->gradients[storage->index].leaf->grad->data;
+    }
+}
+
+/* Backward refuses what was saved before: as after the ops that the list has. */
+static void record_writes(const struct wf_variant *variant, const struct wf_program_run *run,
+                          weft_tensor *const *in)
+{
+    const struct wf_op_list *list = variant->forward;
+
+    for (int s = 0; s < list->n_storages; s++) {
+        if (!list->storages[s].written || list->storages[s].kind == WF_STORAGE_MADE) continue;
+        wf_inplace_write_count++;
+        wf_block_record_write(block_of_storage(list, run, s, in), "a compiled function");
+    }
+}
+
+/* ---- results ---- */
+
+static weft_tensor *new_handle(const struct wf_op_list *list, const struct wf_program_run *run,
+                               const struct wf_operand *at, weft_tensor *const *in)
+{
+    struct wf_block *block = block_of_storage(list, run, at->storage, in);
+
+    if (run->kept[at->storage] && block->category == WF_MEM_COMM && !at->layout->partial)
+        wf_block_recategorize(block, WF_MEM_ACTIVATIONS);
+    return wf_tensor_new(at->layout, wf_block_retain(block), run->base[at->storage] + at->offset,
+                         "compiled");
+}
+
+static void make_results(const struct wf_op_list *list, const struct wf_program_run *run,
+                         weft_tensor *const *in, weft_tensor **out)
+{
+    for (int i = 0; i < list->n_results; i++) {
+        const struct wf_list_result *result = &list->results[i];
+
+        out[i] = result->same_as_input >= 0 ? in[result->same_as_input]
+                 : result->at.storage >= 0  ? new_handle(list, run, &result->at, in)
+                                            : NULL;
+    }
+}
+
+static void set_gradients(const struct wf_op_list *list, const struct wf_program_run *run,
+                          weft_tensor *const *in)
+{
+    for (int i = 0; i < list->n_gradients; i++) {
+        const struct wf_list_gradient *gradient = &list->gradients[i];
+        weft_tensor *grad = NULL;
+
+        if (gradient->at.storage >= 0 && gradient->at.storage == gradient->storage) continue;
+        if (gradient->at.storage >= 0) {
+            grad = weft_retain(new_handle(list, run, &gradient->at, in));
+            wf_block_recategorize(grad->block, WF_MEM_GRADIENTS);
+        }
+        weft_release(gradient->leaf->grad);
+        gradient->leaf->grad = grad;
+    }
+}
+
+struct wf_block *wf_variant_block(const struct wf_variant *variant,
+                                  const struct wf_program_run *run, int storage,
+                                  weft_tensor *const *in)
+{
+    return block_of_storage(variant->forward, run, storage, in);
+}
+
+weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in, weft_tensor **out)
+{
+    const struct wf_op_list *list = variant->forward;
+    struct wf_program_run run;
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < variant->guards->n_in; i++)
+        if (in[i]) wf_wait_ready(in[i]);
+    WF_TRY(wf_program_begin_run(variant->forward_program, &run));
+    set_bases(list, &run, in);
+    wf_program_run_all(variant->forward_program, &run);
+    wf_step_draws_advance(list->draws);
+    record_writes(variant, &run, in);
+    make_results(list, &run, in, out);
+    set_gradients(list, &run, in);
+    if (variant->differentiable) status = wf_segment_record(variant, &run, in, out);
+    wf_program_end_run(variant->forward_program, &run);
+    return status;
+}
+
+/* ---- making and freeing ---- */
+
+static void note_kept(struct wf_op_list *list, const struct wf_operand *at)
+{
+    if (at->storage >= 0 && list->storages[at->storage].kind == WF_STORAGE_MADE)
+        list->storages[at->storage].kept = true;
+}
+
+static void keep_results(struct wf_op_list *list)
+{
+    for (int i = 0; i < list->n_results; i++) note_kept(list, &list->results[i].at);
+    for (int i = 0; i < list->n_gradients; i++) note_kept(list, &list->gradients[i].at);
+}
+
+/* What backward reads of the forward outlives it. */
+static void note_forward_read(int storage, bool write, void *payload)
+{
+    struct wf_variant *variant = payload;
+    const struct wf_storage *of = &variant->backward->storages[storage];
+
+    (void)write;
+    if (of->kind == WF_STORAGE_FORWARD)
+        note_kept(variant->forward, &(struct wf_operand){.storage = of->index});
+}
+
+static weft_status finish_list(struct wf_op_list *list, struct wf_op_list **moves,
+                               struct wf_program **program, const char *off)
+{
+    wf_passes_run(list, off);
+    *moves = wf_op_list_copy(list);
+    wf_op_list_lower(list);
+    wf_passes_run(list, off);
+    *program = wf_program_new(list);
+    return *program ? WEFT_OK : weft_error_status();
+}
+
+weft_status wf_variant_finish(struct wf_variant *variant)
+{
+    struct wf_op_list *backward = variant->backward;
+
+    if (variant->differentiable && !backward) return WEFT_OK; /* after the first backward */
+    keep_results(variant->forward);
+    if (backward) {
+        keep_results(backward);
+        WF_TRY(finish_list(backward, &variant->backward_moves, &variant->backward_program,
+                           variant->passes_off));
+        for (int i = 0; i < backward->n_nodes; i++)
+            wf_list_node_visit_storages(backward, &backward->nodes[i], note_forward_read, variant);
+        for (int i = 0; i < backward->n_results; i++)
+            if (backward->results[i].at.storage >= 0)
+                note_forward_read(backward->results[i].at.storage, false, variant);
+    }
+    return finish_list(variant->forward, &variant->forward_moves, &variant->forward_program,
+                       variant->passes_off);
+}
+
+void wf_variant_release(struct wf_variant *variant)
+{
+    if (!variant || --variant->refs > 0) return;
+    if (variant->idle) wf_instance_free(variant->idle);
+    wf_program_free(variant->forward_program);
+    wf_program_free(variant->backward_program);
+    wf_op_list_free(variant->forward_moves);
+    wf_op_list_free(variant->backward_moves);
+    for (int i = 0; variant->gradient_layouts && i < variant->forward->n_results; i++)
+        if (variant->gradient_layouts[i]) wf_layout_release(variant->gradient_layouts[i]);
+    wf_op_list_free(variant->forward);
+    wf_op_list_free(variant->backward);
+    wf_guards_free(variant->guards);
+    for (int i = 0; i < variant->n_targets; i++) weft_release(variant->targets[i].leaf);
+    wf_free(variant->targets);
+    wf_free(variant->gradient_layouts);
+    wf_free(variant->passes_off);
+    wf_free(variant->unusable);
+    wf_free(variant->name);
+    wf_free(variant);
+}

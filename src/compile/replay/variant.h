@@ -1,0 +1,58 @@
+/*
+ * variant.h: the lists of a function for one kind of inputs: forward, and backward where results
+ * require gradients.
+ */
+#pragma once
+
+#include <weft/compile.h>
+
+#include "compile/record/guards.h"
+#include "compile/replay/program.h"
+
+struct wf_instance;
+
+/** A leaf or an input whose gradient a backward list gives, in the order of its results. */
+struct wf_gradient_target {
+    weft_tensor *leaf; /* one reference; NULL: an input */
+    int input;         /* -1: a leaf */
+};
+
+struct wf_variant {
+    struct wf_guards *guards;
+    struct wf_op_list *forward, *backward; /* backward: NULL until the first backward, or none */
+    struct wf_op_list *forward_moves,
+        *backward_moves; /* as they were before lowering, for printing */
+    struct wf_program *forward_program, *backward_program; /* NULL: not ready */
+    bool differentiable;                                   /* some result requires a gradient */
+    struct wf_gradient_target *targets;
+    int n_targets;
+    struct wf_instance *idle;            /* of calls whose tape is gone */
+    struct wf_layout **gradient_layouts; /* of the results, as the backward list reads them */
+    char *passes_off;
+    char *unusable; /* why it will never run; NULL: it can */
+    char *name;
+    int64_t backward_replays;
+    int refs; /* instances may outlive the compiled function */
+};
+
+void wf_variant_release(struct wf_variant *variant); /* NULL is allowed */
+
+/** Run the forward list. in: as the guards say. */
+weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in,
+                              weft_tensor **out);
+
+/** What the capture of a forward leaves for the capture of its backward. */
+struct wf_captured_forward {
+    weft_tensor **aliases;         /* the inputs as leaves of the inner tape; n_in of them */
+    weft_tensor **out;             /* the inner results; n_out of them */
+    struct wf_known_block *blocks; /* that are alive, one reference each, and their storages */
+    int n_in, n_out, n_blocks;
+};
+
+/** The block in which a storage of the forward list lies in this run. */
+struct wf_block *wf_variant_block(const struct wf_variant *variant,
+                                  const struct wf_program_run *run, int storage,
+                                  weft_tensor *const *in);
+
+/** Make programs of the lists, when all of them are there. */
+weft_status wf_variant_finish(struct wf_variant *variant);
