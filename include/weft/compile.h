@@ -31,7 +31,13 @@ typedef weft_status weft_compiled_function(weft_tensor *const *in, int n_in, wef
 /** What decides how a function is compiled; all zero is the usual. */
 typedef struct weft_compile_config {
     const char *name; /* for messages and dumps; NULL: "function" */
-    /** What cannot be in a list is an error that names it, instead of a call of the function. */
+    /**
+     * The function's C code runs once: from then on a call runs the list alone. What cannot be in a
+     * list is an error that names it. Without it the C code runs in every call; its ops are
+     * compared with the list and put off, and run together, improved, where the program needs a
+     * value or does what no list has: a graph break. A program that goes another way than the list
+     * is noticed, computes what it would without, and is recorded once more.
+     */
     bool fullgraph;
     int most_variants; /* lists for different inputs; 0: 8. Beyond them calls run the function */
     bool frozen;       /* a call that no list fits runs the function, and makes none; */
@@ -75,8 +81,10 @@ typedef struct weft_compiled_counts {
     int64_t captures;       /* lists made */
     int64_t immediate;      /* calls that ran the function without making a list */
     int64_t backward_replays;
-    int64_t nodes;  /* of the list that ran last, */
-    int64_t memory; /* and the bytes that it needs beside what outlives it */
+    int64_t segments, plain; /* without fullgraph: segments that were run as lists; and node by
+                                node, since the program went another way */
+    int64_t nodes;           /* of the list that ran last, */
+    int64_t memory;          /* and the bytes that it needs beside what outlives it */
 } weft_compiled_counts;
 
 /** ranks: any; local */

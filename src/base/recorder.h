@@ -71,5 +71,8 @@ struct wf_recorder {
 /** Of this thread; NULL, the normal case: nobody records. */
 extern _Thread_local struct wf_recorder *wf_recorder;
 
+/** Ops' results may be put off: their handles are marked in flight. */
+static inline bool wf_recorder_puts_off(void) { return wf_recorder && wf_recorder->wait; }
+
 /** What the program does now is in no list: the reason. Nothing without a recorder. */
 void wf_recorder_leave(const char *format, ...) WEFT_PRINTF(1, 2);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "compile/list/print_list.h"
 #include "compile/record/capture.h"
+#include "compile/replay/follow.h"
 #include "tensor/tensor.h"
 
 enum { MOST_VARIANTS = 8, MOST_TRIES = 2 };
@@ -20,7 +21,11 @@ struct weft_compiled {
     char *name, *passes_off;
     struct wf_variant **variants; /* one reference each; the one that fitted last is the first */
     int n_variants;
-    int failed; /* captures that gave no list */
+    struct wf_segmented **segmented; /* without fullgraph: calls in segments, all of them */
+    int n_segmented;
+    struct wf_segmented **candidates; /* room for those whose guards hold */
+    bool differed;                    /* the last call went another way: record the next */
+    int failed;                       /* captures that gave no list */
     bool warned;
     weft_compiled_counts counts;
     char reason[WF_REASON_BYTES]; /* empty: the last call was a replay */
@@ -46,7 +51,10 @@ void weft_compiled_release(weft_compiled *compiled)
 {
     if (!compiled) return;
     for (int i = 0; i < compiled->n_variants; i++) wf_variant_release(compiled->variants[i]);
+    for (int i = 0; i < compiled->n_segmented; i++) wf_segmented_free(compiled->segmented[i]);
     wf_free(compiled->variants);
+    wf_free(compiled->segmented);
+    wf_free(compiled->candidates);
     wf_free(compiled->name);
     wf_free(compiled->passes_off);
     wf_free(compiled);
@@ -191,6 +199,107 @@ static weft_status replay(weft_compiled *compiled, struct wf_variant *variant,
     return wf_variant_replay(variant, in, out);
 }
 
+/* ---- in segments ---- */
+
+/* Those that fit the inputs; how they run on is found out as the program goes. */
+static int find_candidates(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out)
+{
+    int n = 0;
+
+    for (int i = 0; i < compiled->n_segmented; i++) {
+        struct wf_segmented *s = compiled->segmented[i];
+
+        if (!wf_guards_hold(s->guards, s->list, in, n_in, n_out, i == 0 ? compiled->reason : NULL,
+                            sizeof compiled->reason) ||
+            wf_step_draws_begin_again(s->list->draws))
+            continue;
+        compiled->candidates[n++] = s;
+    }
+    return n;
+}
+
+static bool is_known(const weft_compiled *compiled, const struct wf_segmented *made, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const struct wf_op_list *list = compiled->candidates[i]->list;
+
+        if (list->n_nodes != made->list->n_nodes) continue;
+        if (wf_op_lists_equal_to(list, made->list, list->n_nodes)) return true;
+    }
+    return false;
+}
+
+static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                    weft_tensor **out, int n_out, int n_candidates)
+{
+    struct wf_segmented *made;
+    weft_status status = wf_capture_segments(&compiled->function, in, n_in, out, n_out, &made,
+                                             compiled->reason, sizeof compiled->reason);
+    size_t n = (size_t)compiled->n_segmented + 1;
+
+    compiled->differed = false;
+    if (!made) {
+        compiled->failed = MOST_TRIES;
+        compiled->counts.immediate++;
+        if (status == WEFT_OK) log_reason(compiled);
+        return status;
+    }
+    if (is_known(compiled, made, n_candidates)) {
+        wf_segmented_free(made);
+        return status;
+    }
+    compiled->segmented = wf_realloc(compiled->segmented, n * sizeof(struct wf_segmented *));
+    compiled->candidates = wf_realloc(compiled->candidates, n * sizeof(struct wf_segmented *));
+    compiled->segmented[compiled->n_segmented++] = made;
+    compiled->counts.captures++;
+    snprintf(compiled->reason, sizeof compiled->reason, "this call was captured");
+    return status;
+}
+
+struct call_arguments {
+    const struct wf_captured_function *function;
+    weft_tensor *const *in;
+    weft_tensor **out;
+    int n_in, n_out;
+};
+
+static weft_status call_followed(void *payload)
+{
+    const struct call_arguments *a = payload;
+
+    return wf_call_in_scope(a->function, a->in, a->n_in, a->out, a->n_out);
+}
+
+static weft_status follow(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                          weft_tensor **out, int n_out, int n_candidates)
+{
+    struct call_arguments arguments = {&compiled->function, in, out, n_in, n_out};
+    struct wf_follow_result result;
+    weft_status status =
+        wf_follow(compiled->candidates, n_candidates, in, call_followed, &arguments, &result);
+
+    compiled->counts.segments += result.segments;
+    compiled->counts.plain += result.plain;
+    compiled->counts.replays += result.differed_at < 0;
+    compiled->differed = result.differed_at >= 0;
+    snprintf(compiled->reason, sizeof compiled->reason, "%s", result.reason);
+    return status;
+}
+
+static weft_status call_in_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                    weft_tensor **out, int n_out)
+{
+    int n = find_candidates(compiled, in, n_in, n_out);
+    bool more = compiled->n_segmented < compiled->config.most_variants &&
+                compiled->failed < MOST_TRIES && !compiled->config.frozen &&
+                !compiled->config.frozen_error;
+
+    if ((n == 0 || compiled->differed) && more)
+        return capture_segments(compiled, in, n_in, out, n_out, n);
+    if (n == 0) return call_without_list(compiled, in, n_in, out, n_out);
+    return follow(compiled, in, n_in, out, n_out, n);
+}
+
 weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                weft_tensor **out, int n_out)
 {
@@ -205,6 +314,7 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
     compiled->counts.calls++;
     if (wf_recorder) return call_function(compiled, in, n_in, out, n_out); /* part of that list */
+    if (!compiled->config.fullgraph) return call_in_segments(compiled, in, n_in, out, n_out);
     variant = find_variant(compiled, in, n_in, n_out);
     if (variant && is_ready(variant)) {
         why = wf_step_draws_begin_again(variant->forward->draws);

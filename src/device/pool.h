@@ -56,7 +56,8 @@ enum {
     WF_BLOCK_IN_COMPUTE =
         8, /* what was given to this stream so far may still use it: once released, */
     WF_BLOCK_IN_COMM = 16, /* it is not used again before that has run */
-    WF_BLOCK_RECORDED = 32 /* this thread's recorder hears of writes and of its release */
+    WF_BLOCK_RECORDED = 32, /* this thread's recorder hears of writes and of its release */
+    WF_BLOCK_HELD = 64 /* the recorder has one of the references, and does not count as a holder */
 };
 
 /**
@@ -98,6 +99,12 @@ static inline struct wf_block *wf_block_retain(struct wf_block *block)
 {
     block->refs++;
     return block;
+}
+
+/** Nothing but the one who asks holds it. */
+static inline bool wf_block_is_unshared(const struct wf_block *block)
+{
+    return block->refs == (block->flags & WF_BLOCK_HELD ? 2 : 1);
 }
 
 static inline void wf_block_release(struct wf_block *block)

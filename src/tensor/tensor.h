@@ -64,15 +64,11 @@ static inline void wf_wait_ready(const weft_tensor *t)
 /** Writes in place on this thread so far. */
 extern _Thread_local uint64_t wf_inplace_write_count;
 
-/**
- * The elements are about to be written in place by `op` (a text that lasts). Called on every rank
- * that makes the call, also where its shard is empty: backward refuses what it saved before.
- */
-static inline void wf_tensor_before_write(const weft_tensor *t, const char *op)
+/** The same for an op, whose kernel waits for the elements itself. */
+static inline void wf_tensor_note_write(const weft_tensor *t, const char *op)
 {
     struct wf_block *block = t->block;
 
-    wf_wait_ready(t);
     if (block->readers > 0) wf_block_wait_readers(block);
     wf_inplace_write_count++;
     if (block->flags) {
@@ -81,6 +77,16 @@ static inline void wf_tensor_before_write(const weft_tensor *t, const char *op)
         block->version++;
         block->writer = op;
     }
+}
+
+/**
+ * The elements are about to be written in place by `op` (a text that lasts). Called on every rank
+ * that makes the call, also where its shard is empty: backward refuses what it saved before.
+ */
+static inline void wf_tensor_before_write(const weft_tensor *t, const char *op)
+{
+    wf_wait_ready(t);
+    wf_tensor_note_write(t, op);
 }
 
 /**

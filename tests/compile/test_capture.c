@@ -14,6 +14,11 @@ static weft_compiled *compile(weft_compiled_function *function, void *state)
         weft_compile(function, state, (weft_compile_config){.name = "tested", .fullgraph = true}));
 }
 
+static weft_compiled *compile_segments(weft_compiled_function *function, void *state)
+{
+    return wt_own(weft_compile(function, state, (weft_compile_config){.name = "tested"}));
+}
+
 static weft_tensor *call1(weft_compiled *compiled, weft_tensor *x)
 {
     weft_tensor *out = NULL;
@@ -163,11 +168,13 @@ static double take_step(weft_compiled *compiled, struct training *t, bool whole,
 }
 
 /* CAP-28, B5, B8, B47: with and without dropout, as a whole step and as a forward. */
-WT_TEST_TIMES_IN_WORLD(training__is_bit_by_bit_as_immediate, w, i, 4)
+WT_TEST_TIMES_IN_WORLD(training__is_bit_by_bit_as_immediate, w, i, 8)
 {
-    bool whole = i % 2;
-    struct training plain = new_training(w, i / 2 ? 0.2 : 0), t = new_training(w, i / 2 ? 0.2 : 0);
-    weft_compiled *compiled = compile(whole ? train_step : forward_only, &t);
+    bool whole = i % 2, segments = i / 4;
+    struct training plain = new_training(w, i / 2 % 2 ? 0.2 : 0),
+                    t = new_training(w, i / 2 % 2 ? 0.2 : 0);
+    weft_compiled *compiled =
+        (segments ? compile_segments : compile)(whole ? train_step : forward_only, &t);
     int64_t collectives[STEPS], live[STEPS];
 
     for (int step = 0; step < STEPS; step++) {
@@ -187,6 +194,8 @@ WT_TEST_TIMES_IN_WORLD(training__is_bit_by_bit_as_immediate, w, i, 4)
     WT_NEAR_PARAMETERS(t.gpt, plain.gpt, WT_EXACT);
     WT_EQ(weft_compiled_get_counts(compiled).captures, 1);
     WT_EQ(weft_compiled_get_counts(compiled).replays, STEPS - 1);
+    if (segments) WT_EQ(weft_compiled_get_counts(compiled).plain, 0);
+    if (segments) WT_ALL(weft_compiled_get_counts(compiled).segments >= STEPS - 1);
     for (int step = 2; step < STEPS; step++) {
         WT_EQ(collectives[step], collectives[1]);
         WT_EQ(live[step], live[1]);

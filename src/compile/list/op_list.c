@@ -69,7 +69,7 @@ void wf_op_list_free(struct wf_op_list *list)
         if (list->gradients[i].before) wf_layout_release(list->gradients[i].before);
         weft_release(list->gradients[i].leaf);
     }
-    wf_step_draws_free(list->draws);
+    if (!list->draws_borrowed) wf_step_draws_free(list->draws);
     wf_free(list->nodes);
     wf_free(list->storages);
     wf_free(list->results);
@@ -83,9 +83,12 @@ static void copy_node(struct wf_list_node *to, const struct wf_list_node *from)
     to->call = (struct wf_changing_call){0};
     to->items = NULL;
     to->arrays = NULL;
-    to->copies = NULL;
     to->fused = NULL;
-    to->n_items = to->n_copies = 0;
+    to->n_items = 0;
+    if (to->copies && !to->action) {
+        to->copies = wf_malloc((size_t)to->n_copies * sizeof *to->copies);
+        memcpy(to->copies, from->copies, (size_t)to->n_copies * sizeof *to->copies);
+    }
     if (to->plan) to->plan->refs++;
     for (int i = 0; i < WF_MAX_IN; i++) to->in[i] = wf_operand_retain(to->in[i]);
     for (int j = 0; j < WF_MAX_OUT; j++) to->out[j] = wf_operand_retain(to->out[j]);
@@ -110,6 +113,25 @@ struct wf_op_list *wf_op_list_copy(const struct wf_op_list *list)
     return copy;
 }
 
+struct wf_op_list *wf_op_list_cut(const struct wf_op_list *list, int first, int end,
+                                  const bool *given)
+{
+    struct wf_op_list *cut = wf_op_list_new();
+
+    for (int s = 0; s < list->n_storages; s++) {
+        wf_op_list_add_storage(cut, list->storages[s]);
+        cut->storages[s].block = NULL;
+        if (!given[s]) continue;
+        cut->storages[s].kind = WF_STORAGE_INPUT;
+        cut->storages[s].index = s;
+    }
+    for (int i = first; i < end; i++)
+        copy_node(wf_op_list_add_node(cut, WF_LIST_KERNEL), &list->nodes[i]);
+    cut->draws = list->draws;
+    cut->draws_borrowed = true;
+    return cut;
+}
+
 void wf_op_list_sweep(struct wf_op_list *list)
 {
     int *number = wf_calloc((size_t)list->n_nodes + 1, sizeof *number), n = 0;
@@ -125,6 +147,37 @@ void wf_op_list_sweep(struct wf_op_list *list)
     for (int i = 0; i < n; i++)
         if (list->nodes[i].started >= 0) list->nodes[i].started = number[list->nodes[i].started];
     wf_free(number);
+}
+
+static bool same_place(const struct wf_operand *a, const struct wf_operand *b)
+{
+    return a->storage == b->storage && a->offset == b->offset;
+}
+
+bool wf_list_nodes_equal(const struct wf_list_node *a, const struct wf_list_node *b)
+{
+    if (a->kind != b->kind || a->plan != b->plan || a->move != b->move || a->n_in != b->n_in ||
+        a->n_out != b->n_out || a->in_place != b->in_place || a->draws != b->draws ||
+        a->n_copies != b->n_copies || a->count != b->count || a->element_bytes != b->element_bytes)
+        return false;
+    if (!a->draws && memcmp(&a->scalars, &b->scalars, sizeof a->scalars) != 0) return false;
+    if (memcmp(a->element, b->element, sizeof a->element) != 0) return false;
+    if (a->n_copies && !a->action &&
+        memcmp(a->copies, b->copies, (size_t)a->n_copies * sizeof *a->copies) != 0)
+        return false;
+    for (int i = 0; i < a->n_in; i++)
+        if (!same_place(&a->in[i], &b->in[i])) return false;
+    for (int j = 0; j < a->n_out; j++)
+        if (!same_place(&a->out[j], &b->out[j])) return false;
+    return true;
+}
+
+bool wf_op_lists_equal_to(const struct wf_op_list *a, const struct wf_op_list *b, int n)
+{
+    if (a->n_nodes < n || b->n_nodes < n) return false;
+    for (int i = 0; i < n; i++)
+        if (!wf_list_nodes_equal(&a->nodes[i], &b->nodes[i])) return false;
+    return true;
 }
 
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node)

@@ -31,6 +31,7 @@ struct wf_storage {
     uint8_t category; /* enum wf_category */
     bool kept;        /* made, and outlives the run: an output, a gradient, saved for backward */
     bool written;     /* by some node */
+    bool from_host;   /* made, but filled by other code than ops before a node reads it */
     int index;
     int64_t bytes;
     struct wf_block *block; /* external: one reference */
@@ -115,7 +116,8 @@ struct wf_op_list {
     int n_results;
     struct wf_list_gradient *gradients;
     int n_gradients;
-    struct wf_step_draws *draws;         /* one owner: the list */
+    struct wf_step_draws *draws;         /* the list's own, */
+    bool draws_borrowed;                 /* or another's */
     struct wf_step_draws *forward_draws; /* of a backward list: the forward list's */
     bool lowered;
 };
@@ -125,6 +127,11 @@ void wf_op_list_free(struct wf_op_list *list); /* NULL is allowed */
 
 /** The nodes and storages, for printing: without calls and draws. */
 struct wf_op_list *wf_op_list_copy(const struct wf_op_list *list);
+
+/** Nodes `first` to `end` - 1 alone, ready to run. Storages keep their numbers; those that `given`
+ * names have their address given in each run, as inputs have. Draws are those of `list`. */
+struct wf_op_list *wf_op_list_cut(const struct wf_op_list *list, int first, int end,
+                                  const bool *given);
 
 /** Add a storage / a node. gives: its number / the node, until the next is added */
 int wf_op_list_add_storage(struct wf_op_list *list, struct wf_storage storage);
@@ -136,6 +143,12 @@ static inline struct wf_operand wf_no_operand(void) { return (struct wf_operand)
 
 /** Free what dead nodes hold and close the gaps. WAITs follow their STARTs to the new numbers. */
 void wf_op_list_sweep(struct wf_op_list *list);
+
+/** The same call on the same storages, but for the numbers of draws. */
+bool wf_list_nodes_equal(const struct wf_list_node *a, const struct wf_list_node *b);
+
+/** The first n nodes of two lists are equal. */
+bool wf_op_lists_equal_to(const struct wf_op_list *a, const struct wf_op_list *b, int n);
 
 /** A node writes to bytes that are there after the run, or does what no storage shows. */
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node);

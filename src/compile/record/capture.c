@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "compile/replay/follow.h"
 #include "compile/replay/segment.h"
 #include "mesh/mesh.h"
 #include "redistribute/in_flight.h"
@@ -306,5 +307,50 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     free_forward(&c->forward);
     wf_recording_free(&c->recorder);
     wf_free(c);
+    return status;
+}
+
+/* ---- in segments ---- */
+
+weft_status wf_call_in_scope(const struct wf_captured_function *f, weft_tensor *const *in, int n_in,
+                             weft_tensor **out, int n_out)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_status before = weft_error_status(), status;
+
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    status = f->function(in, n_in, out, n_out, f->state);
+    if (status == WEFT_OK && before == WEFT_OK) status = weft_error_status();
+    (void)weft_scope_return_n(scope, out, n_out);
+    return status;
+}
+
+weft_status wf_capture_segments(const struct wf_captured_function *f, weft_tensor *const *in,
+                                int n_in, weft_tensor **out, int n_out, struct wf_segmented **made,
+                                char *reason, size_t room)
+{
+    struct wf_list_recorder *r = WF_NEW(struct wf_list_recorder);
+    struct wf_guards *guards = wf_guards_new(in, n_in, n_out);
+    const char *why;
+    weft_status status;
+
+    *made = NULL;
+    reason[0] = 0;
+    wf_redist_wait_all();
+    wf_recording_begin(r);
+    r->segments = true;
+    for (int i = 0; i < n_in; i++)
+        if (in[i]) wf_recording_add_input(r, in[i], i);
+    status = wf_call_in_scope(f, in, n_in, out, n_out);
+    wf_recording_break(r, "");
+    why = wf_recording_end(r);
+    if (why) snprintf(reason, room, "%s", why);
+    wf_guards_take_externals(guards, r);
+    if (status == WEFT_OK && !why)
+        *made = wf_segmented_new(r, guards, f->passes_off);
+    else
+        wf_guards_free(guards);
+    wf_recording_free(r);
+    wf_free(r);
     return status;
 }

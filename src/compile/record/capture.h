@@ -16,6 +16,17 @@ struct wf_captured_function {
     const char *name, *passes_off;
 };
 
+/** The function's call as immediate execution has it. */
+weft_status wf_call_in_scope(const struct wf_captured_function *f, weft_tensor *const *in, int n_in,
+                             weft_tensor **out, int n_out);
+
+/** The same in segments: what cannot be in a list ends one. gives: NULL in `made` where there is no
+ * list; result->reason says why */
+struct wf_segmented;
+weft_status wf_capture_segments(const struct wf_captured_function *f, weft_tensor *const *in,
+                                int n_in, weft_tensor **out, int n_out, struct wf_segmented **made,
+                                char *reason, size_t room);
+
 /** Call the function, whose results are those of any call, and make a variant of it. All ranks of
  * the inputs' mesh agree on success. */
 weft_status wf_capture_function(const struct wf_captured_function *f, weft_tensor *const *in,

@@ -116,7 +116,7 @@ static bool gradient_fits(const struct wf_list_gradient *gradient)
 
     if (!grad || !gradient->had) return !grad == !gradient->had;
     return grad->layout == gradient->before &&
-           (grad->refs != 1 || grad->block->refs != 1) == gradient->was_shared;
+           (grad->refs != 1 || !wf_block_is_unshared(grad->block)) == gradient->was_shared;
 }
 
 #define DIFFERS(...)                                                                               \

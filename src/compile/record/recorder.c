@@ -137,6 +137,15 @@ void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block
 
 /* ---- breaks ---- */
 
+static void note_alive(const struct wf_list_recorder *r, struct wf_list_break *made)
+{
+    made->n_alive = r->list->n_storages;
+    made->alive = wf_calloc((size_t)made->n_alive + 1, sizeof *made->alive);
+    for (int i = 0; i < r->blocks.room; i++)
+        if (r->blocks.slots[i].block && r->blocks.slots[i].storage >= 0)
+            made->alive[r->blocks.slots[i].storage] = true;
+}
+
 void wf_recording_break(struct wf_list_recorder *r, const char *reason)
 {
     struct wf_list_break *made;
@@ -147,6 +156,8 @@ void wf_recording_break(struct wf_list_recorder *r, const char *reason)
     snprintf(made->reason, sizeof made->reason, "%s", reason);
     made->module = wf_current_context.module;
     made->node = r->list->n_nodes;
+    made->alive = NULL;
+    if (r->segments) note_alive(r, made);
 }
 
 static void break_with_op(struct wf_list_recorder *r, const char *what, const char *op)
@@ -168,7 +179,7 @@ static void note_external(struct wf_list_recorder *r, weft_tensor *t)
     if (s >= 0 && (r->list->storages[s].kind != WF_STORAGE_EXTERNAL || !leaf)) return;
     for (int i = 0; i < r->n_externals; i++)
         if (r->externals[i].tensor == t) return;
-    if (t->node && t->requires_grad && wf_grad_is_enabled())
+    if (!r->segments && t->node && t->requires_grad && wf_grad_is_enabled())
         break_with_op(r,
                       "%s: a tensor with a gradient of its own comes from outside: give it as "
                       "an input",
@@ -194,9 +205,12 @@ static struct wf_list_node *add_node(struct wf_list_recorder *r, enum wf_list_no
 static void check_read(struct wf_list_recorder *r, const struct wf_operand *operand,
                        const char *reader)
 {
-    const struct wf_storage *storage = &r->list->storages[operand->storage];
+    struct wf_storage *storage = &r->list->storages[operand->storage];
 
-    if (storage->kind == WF_STORAGE_MADE && !storage->written && storage->bytes > 0)
+    if (storage->kind != WF_STORAGE_MADE || storage->written || storage->bytes == 0) return;
+    if (r->segments)
+        storage->from_host = storage->written = true;
+    else
         break_with_op(r, "%s reads elements that no op has made: give them as an input", reader);
 }
 
@@ -207,6 +221,15 @@ static void check_write(struct wf_list_recorder *r, const struct wf_operand *ope
     if (r->pending_writes > 0)
         break_with_op(r, "%s writes in place in a way that is not recorded", r->pending_op);
     r->pending_writes = 0;
+}
+
+/* Others see it by handles of their own: in segments it is not put off any longer. */
+static void cut_after_visible_write(struct wf_list_recorder *r, const struct wf_operand *to)
+{
+    const struct wf_storage *storage = &r->list->storages[to->storage];
+
+    if (r->segments && (storage->kind != WF_STORAGE_MADE || storage->from_host))
+        wf_recording_break(r, "");
 }
 
 static void wait_if_in_flight(const weft_tensor *t)
@@ -264,6 +287,7 @@ static void record_kernel(struct wf_recorder *base, const struct wf_kernel_run_r
         node->out[j] = operand_at(r, call->blocks[j], call->to[j], plan->out[j]);
         check_write(r, &node->out[j], call->in_place);
     }
+    if (call->in_place) cut_after_visible_write(r, &node->out[0]);
 }
 
 static void record_copy(struct wf_recorder *base, const struct wf_strided_copy *copy,
@@ -281,6 +305,7 @@ static void record_copy(struct wf_recorder *base, const struct wf_strided_copy *
     *node->copies = *copy;
     node->n_copies = 1;
     check_write(r, &node->out[0], true);
+    cut_after_visible_write(r, &node->out[0]);
 }
 
 static void record_fill(struct wf_recorder *base, struct wf_block *to, const void *element,
@@ -355,8 +380,16 @@ static void record_update(struct wf_recorder *base, const struct wf_changing_cal
                           weft_tensor *const *parameters, struct wf_optimizer_item *items, int n)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    struct wf_list_node *node = add_node(r, WF_LIST_UPDATE, "optimizer step", NULL);
+    struct wf_list_node *node;
 
+    if (r->segments) { /* it is made by the program in each call */
+        wf_recording_break(r, "");
+        if (n) wf_cpu_optimizer_kernels.step(items, n);
+        call->release(call->self);
+        r->pending_writes = 0;
+        return;
+    }
+    node = add_node(r, WF_LIST_UPDATE, "optimizer step", NULL);
     if (n) wf_cpu_optimizer_kernels.step(items, n);
     node->call = *call;
     node->items = items;
@@ -429,7 +462,7 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
         .leaf = weft_retain(leaf), .at = wf_no_operand(), .had = grad != NULL, .storage = -1};
     if (!grad) return;
     gradient->before = wf_layout_retain(grad->layout);
-    gradient->was_shared = grad->refs != 1 || grad->block->refs != 1;
+    gradient->was_shared = grad->refs != 1 || !wf_block_is_unshared(grad->block);
     gradient->storage = wf_recording_find(r, grad->block);
     if (gradient->storage >= 0) return;
     gradient->storage =
@@ -505,7 +538,7 @@ static void forget_flags(struct wf_list_recorder *r)
             r->blocks.slots[i].block->flags &= (uint8_t)~WF_BLOCK_RECORDED;
 }
 
-void wf_recording_end(struct wf_list_recorder *r)
+const char *wf_recording_end(struct wf_list_recorder *r)
 {
     const char *why = wf_step_draws_end(r->list->draws);
 
@@ -514,6 +547,7 @@ void wf_recording_end(struct wf_list_recorder *r)
     if (why) wf_recording_break(r, why);
     if (r->pending_writes > 0)
         break_with_op(r, "%s writes in place in a way that is not recorded", r->pending_op);
+    return why;
 }
 
 void wf_recording_free(struct wf_list_recorder *r)
@@ -523,6 +557,7 @@ void wf_recording_free(struct wf_list_recorder *r)
         weft_release(r->deliveries[i].grad);
     }
     for (int i = 0; i < r->n_externals; i++) weft_release(r->externals[i].tensor);
+    for (int i = 0; i < r->n_breaks; i++) wf_free(r->breaks[i].alive);
     wf_op_list_free(r->list);
     wf_free(r->externals);
     wf_free(r->deliveries);

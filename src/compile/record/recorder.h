@@ -18,9 +18,12 @@ struct wf_block_map {
 
 /** A break: where one list ends and, in segments, the next begins. */
 struct wf_list_break {
-    char reason[WF_REASON_BYTES];
+    char reason[WF_REASON_BYTES]; /* empty: a cut that the program does not see */
     const char *module;
     int node; /* how many nodes came before it */
+    bool *
+        alive; /* when `segments`: made storages that something still holds then; n_alive of them */
+    int n_alive;
 };
 
 /** Gradients of leaves that the list itself makes, to be delivered after it. */
@@ -47,6 +50,7 @@ struct wf_list_recorder {
     struct wf_op_list *list;
     struct wf_block_map blocks;
     int executing;      /* depth: what runs now is written down as a whole */
+    bool segments;      /* what cannot be in a list ends a segment, and another begins */
     int pending_writes; /* writes in place of which no node has come yet */
     const char *pending_op;
     const struct wf_leaves *delivered; /* leaves whose gradients are results; NULL: of none */
@@ -60,8 +64,9 @@ struct wf_list_recorder {
 
 /** Begin: until wf_recording_end this thread's work is recorded. */
 void wf_recording_begin(struct wf_list_recorder *r);
-/** No longer record; what follows is not in the list. */
-void wf_recording_end(struct wf_list_recorder *r);
+/** No longer record; what follows is not in the list. gives: why the list can never run again;
+ * NULL: it can, up to the breaks */
+const char *wf_recording_end(struct wf_list_recorder *r);
 /** Free what is left of the recorder; the list too, unless it was taken (list = NULL). */
 void wf_recording_free(struct wf_list_recorder *r);
 
@@ -78,5 +83,6 @@ struct wf_operand wf_recording_operand(struct wf_list_recorder *r, const weft_te
 /** The storage of a block; -1: it is not known. */
 int wf_recording_find(const struct wf_list_recorder *r, const struct wf_block *block);
 
-/** The list cannot be run again: the reason and where. */
+/** The list cannot be run again, or a segment ends: the reason and where. Empty: a cut that is no
+ * break. */
 void wf_recording_break(struct wf_list_recorder *r, const char *reason);

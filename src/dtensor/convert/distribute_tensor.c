@@ -168,7 +168,7 @@ static bool add_in_place(weft_tensor *a, weft_tensor *b)
     struct wf_op_args args = {.into = a};
 
     if (a->layout->mesh != b->layout->mesh || !a->layout->desc.contiguous) return false;
-    if (a->refs != 1 || a->block->refs != 1) return false;
+    if (a->refs != 1 || !wf_block_is_unshared(a->block)) return false;
     if (memcmp(a->layout->placements, b->layout->placements, sizeof a->layout->placements) != 0)
         return false;
     return wf_dispatch_op_one_output(WF_OP_add, in, 2, &args) != NULL;

@@ -23,6 +23,7 @@ static const struct wf_op_args no_args;
 static weft_tensor *redistribute_input(struct wf_op_plan *plan, int i, weft_tensor *t)
 {
     const struct wf_redist_plan *move = plan->move[i];
+    weft_tensor *moved;
     struct wf_block *block;
 
     if (move->n_steps == 0) {
@@ -38,7 +39,10 @@ static weft_tensor *redistribute_input(struct wf_op_plan *plan, int i, weft_tens
         wf_wait_ready(t);
         block = plan->meta ? wf_redist_simulate(move) : wf_redist_run(move, t->data);
     }
-    return block ? wf_tensor_new(plan->used[i], block, block->data, "redistribute") : NULL;
+    if (!block) return NULL;
+    moved = wf_tensor_new(plan->used[i], block, block->data, "redistribute");
+    moved->in_flight = wf_recorder_puts_off();
+    return moved;
 }
 
 /* Inputs in the layouts that the plan wants; false when memory is short. */
@@ -136,7 +140,7 @@ hand_kernel_to_recorder(const struct wf_op_plan *plan, weft_tensor *const *used,
                                                         .blocks = blocks,
                                                         .to = to});
     for (int j = 0; j < plan->n_out; j++)
-        if (out[j]) out[j]->in_flight = wf_recorder && wf_recorder->wait;
+        if (out[j]) out[j]->in_flight = wf_recorder_puts_off();
 }
 
 /* Make the outputs, the first always, and run the kernel on them. */

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/recorder.h"
 #include "dtensor/dispatch/captured_call.h"
+#include "redistribute/in_flight.h"
 
 /* Types of plain tensors say nothing about bytes. */
 static bool same_elements(const struct wf_layout *a, const struct wf_layout *b)
@@ -55,6 +56,13 @@ static weft_status check_repeats(const struct wf_op_plan *plan, const struct wf_
                          plan->name);
 }
 
+/* A recorder that puts ops off does not want to be waited for. */
+static void before_write(const weft_tensor *into, const char *op)
+{
+    if (into->in_flight && (!wf_recorder || wf_redist_is_in_flight(into))) wf_tensor_wait(into);
+    wf_tensor_note_write(into, op);
+}
+
 static void run(const struct wf_op_plan *plan, weft_tensor *const *used,
                 const struct wf_op_args *args, struct wf_block *block, void *result, bool in_place)
 {
@@ -93,7 +101,7 @@ run_apart(const struct wf_op_plan *plan, weft_tensor *const *used, const struct 
     block = wf_block_new_on((weft_device)plan->device, plan->out_bytes[0], WF_MEM_ACTIVATIONS);
     if (!block) return NULL;
     if (!plan->meta) run(plan, used, args, block, block->data, false);
-    wf_tensor_before_write(into, plan->name);
+    before_write(into, plan->name);
     if (!plan->meta) {
         wf_strided_copy_init(&copy, to->shape, plan->out[0]->desc.stride, to->stride, to->ndim,
                              wf_dtypes[to->dtype].size);
@@ -117,7 +125,7 @@ weft_tensor *wf_run_into(const struct wf_op_plan *plan, weft_tensor *const *used
     if (made != into->layout && !same_strides(&made->desc, &into->layout->desc))
         return run_apart(plan, used, args);
     if (reads_elsewhere(plan, used, into)) return run_apart(plan, used, args);
-    wf_tensor_before_write(into, plan->name);
+    before_write(into, plan->name);
     if (!plan->meta) run(plan, used, args, into->block, into->data, true);
     return into;
 }

@@ -279,6 +279,7 @@ weft_tensor *weft_wait(weft_tensor *t)
 {
     if (!t) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(t, "wait"));
+    if (wf_recorder_puts_off() && !wf_redist_is_in_flight(t)) return t;
     wf_wait_ready(t);
     t->in_flight = false;
     return t;

@@ -15,6 +15,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/error.h"
+#include "base/recorder.h"
 #include "base/settings/knob.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
@@ -212,8 +213,8 @@ static bool is_same_on_all_ranks(const weft_tensor *t)
 /*
  * Targets that are no class, as the kernel counted them. Where all ranks have the same count, all
  * return an error; of a shard of the batch, or on some ranks of the world, some ranks alone know.
- * To read the count from a GPU is to wait for it: without WEFT_CHECK=2 the loss, which is NaN then,
- * has to tell.
+ * To read the count from a GPU is to wait for it, and a list that is run again has no such reading:
+ * there, without WEFT_CHECK=2, the loss, which is NaN then, has to tell.
  */
 static weft_status check_target_classes(const weft_tensor *totals, int64_t classes)
 {
@@ -223,7 +224,9 @@ static weft_status check_target_classes(const weft_tensor *totals, int64_t class
     double count;
 
     if (wf_is_meta(totals) || d->numel == 0) return WEFT_OK;
-    if (wf_device_of(totals) != WEFT_CPU && wf_knobs.check < 2) return WEFT_OK;
+    if ((wf_device_of(totals) != WEFT_CPU || wf_recorder) && wf_knobs.check < 2) return WEFT_OK;
+    wf_recorder_leave("cross_entropy: targets are checked (WEFT_CHECK=2)");
+    wf_wait_ready(totals);
     wf_device_download(wf_device_of(totals), element, (const char *)totals->data + NO_CLASS * size,
                        size, "cross_entropy");
     count = wf_dtypes[d->dtype].load(element);
