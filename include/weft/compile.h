@@ -98,6 +98,14 @@ WEFT_API const char *weft_compiled_reason(const weft_compiled *compiled);
  *  start and wait of each collective. ranks: any; local */
 WEFT_API void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out);
 
+/**
+ * Between the two, what a compiled function does is run as it is, in every call: the regions may be
+ * nested, and each is a graph break before and after. PyTorch: torch.compiler.disable. Outside of a
+ * compiled function nothing. ranks: any; local
+ */
+WEFT_API void weft_compile_disable_open(void);
+WEFT_API void weft_compile_disable_close(void);
+
 /** What follows is in no list: where a compiled function wants its C code to run. Outside of one
  *  nothing. ranks: any; local */
 WEFT_API void weft_graph_break(const char *reason);

@@ -93,6 +93,20 @@ void weft_graph_break(const char *reason)
     wf_recorder_leave("%s", reason ? reason : "weft_graph_break");
 }
 
+void weft_compile_disable_open(void)
+{
+    if (!wf_recorder) return;
+    wf_recorder_leave("a region that is not compiled");
+    wf_recorder->suspended++;
+}
+
+void weft_compile_disable_close(void)
+{
+    if (!wf_recorder || wf_recorder->suspended == 0) return;
+    wf_recorder->suspended--;
+    wf_recorder_leave("the end of a region that is not compiled");
+}
+
 /* ---- which list ---- */
 
 static bool is_ready(const struct wf_variant *variant)
@@ -313,6 +327,7 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
             n_in, n_out, WF_COMPILED_INPUTS);
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
     compiled->counts.calls++;
+    snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
     if (wf_recorder) return call_function(compiled, in, n_in, out, n_out); /* part of that list */
     if (!compiled->config.fullgraph) return call_in_segments(compiled, in, n_in, out, n_out);
     variant = find_variant(compiled, in, n_in, n_out);

@@ -7,8 +7,8 @@ enum { MOST = 8 };
 
 weft_compiled *wt_compile(weft_compiled_function *function, void *state, bool fullgraph)
 {
-    return wt_own(weft_compile(
-        function, state, (weft_compile_config){.name = "tested", .fullgraph = fullgraph}));
+    return wt_own(weft_compile(function, state,
+                               (weft_compile_config){.name = "tested", .fullgraph = fullgraph}));
 }
 
 void wt_compiled_inputs(struct wt_world *w, weft_tensor **in, const struct wt_compiled_input *of,
@@ -78,7 +78,8 @@ void wt_is_as_immediate(struct wt_world *w, weft_compiled_function *function, vo
         run_backward(out, n_out);
         run_backward(want, n_out);
         for (int i = 0; i < n_in; i++)
-            if (of[i].grad) WT_ALL(wt_near_tensors(weft_grad(in[i]), weft_grad(plain[i]), WT_EXACT));
+            if (of[i].grad)
+                WT_ALL(wt_near_tensors(weft_grad(in[i]), weft_grad(plain[i]), WT_EXACT));
         weft_scope_close(scope);
     }
     counts = weft_compiled_get_counts(compiled);

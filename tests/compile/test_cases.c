@@ -219,8 +219,8 @@ WT_TEST_IN_WORLD(pending_input__is_waited_for_once, w)
 
         for (int k = 0; k < 3; k++) {
             weft_tensor *whole = wt_whole(WEFT_F32, k, 8, 3), *y;
-            weft_tensor *x = weft_redistribute_with(
-                wt_spread(w, whole, "S(0)"), NULL, &(weft_redistribute_options){.async = true});
+            weft_tensor *x = weft_redistribute_with(wt_spread(w, whole, "S(0)"), NULL,
+                                                    &(weft_redistribute_options){.async = true});
 
             WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
             WT_ALL(wt_near_tensors(y, weft_add(whole, whole), WT_EXACT));
@@ -329,8 +329,8 @@ struct nested {
     weft_compiled *inner;
 };
 
-static weft_status outer_adds(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED, weft_tensor **out,
-                              int n_out, void *state)
+static weft_status outer_adds(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,
+                              weft_tensor **out, int n_out, void *state)
 {
     struct nested *n = state;
     weft_tensor *x = weft_add_scalar(in[0], 1);

@@ -270,6 +270,7 @@ static void record_kernel(struct wf_recorder *base, const struct wf_kernel_run_r
     struct wf_list_node *node;
 
     run_kernel(r, call);
+    if (base->suspended) return;
     node = add_node(r, WF_LIST_KERNEL, plan->name, plan);
     node->n_in = plan->n_in;
     node->n_out = call->in_place ? 1 : plan->n_out;
@@ -294,9 +295,11 @@ static void record_copy(struct wf_recorder *base, const struct wf_strided_copy *
                         struct wf_block *to, void *dst, struct wf_block *from, const void *src)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    struct wf_list_node *node = add_node(r, WF_LIST_COPY, "copy", NULL);
+    struct wf_list_node *node;
 
     wf_strided_copy_run(copy, dst, src);
+    if (base->suspended) return;
+    node = add_node(r, WF_LIST_COPY, "copy", NULL);
     node->n_in = node->n_out = 1;
     node->in_place = true;
     node->in[0] = operand_at(r, from, src, NULL);
@@ -312,8 +315,10 @@ static void record_fill(struct wf_recorder *base, struct wf_block *to, const voi
                         size_t size, size_t count)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    struct wf_list_node *node = add_node(r, WF_LIST_FILL, "fill", NULL);
+    struct wf_list_node *node;
 
+    if (base->suspended) return;
+    node = add_node(r, WF_LIST_FILL, "fill", NULL);
     node->n_out = 1;
     node->out[0] = operand_at(r, to, to->data, NULL);
     memcpy(node->element, element, size);
@@ -335,6 +340,7 @@ static struct wf_block *record_move(struct wf_recorder *base, struct wf_op_plan 
     r->executing++;
     block = wf_redist_run(move, from->data);
     r->executing--;
+    if (base->suspended) return block;
     node = add_node(r, WF_LIST_MOVE, owner->name, owner);
     node->n_in = node->n_out = 1;
     node->move = move;
@@ -349,8 +355,10 @@ static void record_view(struct wf_recorder *base, struct wf_op_plan *plan, const
                         const weft_tensor *view)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    struct wf_list_node *node = add_node(r, WF_LIST_VIEW, plan->name, plan);
+    struct wf_list_node *node;
 
+    if (base->suspended) return;
+    node = add_node(r, WF_LIST_VIEW, plan->name, plan);
     node->n_in = node->n_out = 1;
     node->in[0] = operand_at(r, of->block, of->data, of->layout);
     node->out[0] = operand_at(r, view->block, view->data, view->layout);
@@ -382,7 +390,7 @@ static void record_update(struct wf_recorder *base, const struct wf_changing_cal
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
     struct wf_list_node *node;
 
-    if (r->segments) { /* it is made by the program in each call */
+    if (r->segments || base->suspended) { /* it is made by the program in each call */
         wf_recording_break(r, "");
         if (n) wf_cpu_optimizer_kernels.step(items, n);
         call->release(call->self);
@@ -434,6 +442,7 @@ static void note_block_written(struct wf_recorder *base, struct wf_block *block,
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
     (void)block;
+    if (base->suspended) return;
     r->pending_writes++;
     r->pending_op = op;
 }
@@ -500,14 +509,14 @@ static void note_collective(struct wf_recorder *base, const char *name)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
-    if (!r->executing) break_with_op(r, "%s outside of an op is not recorded", name);
+    if (!r->executing && !base->suspended) break_with_op(r, "%s outside of an op is not recorded", name);
 }
 
 static void note_leave(struct wf_recorder *base, const char *reason)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
-    if (!r->executing) wf_recording_break(r, reason);
+    if (!r->executing && !base->suspended) wf_recording_break(r, reason);
 }
 
 void wf_recording_begin(struct wf_list_recorder *r)

@@ -317,7 +317,7 @@ static void stop_following(struct follower *f, const char *what)
 static bool follow(struct follower *f, bool (*fits)(struct follower *f, const void *event),
                    const void *event, const char *what)
 {
-    if (!f->of || f->running) return false;
+    if (!f->of || f->running || f->base.suspended) return false;
     if (fits(f, event) || try_others(f, fits, event)) {
         f->at++;
         return true;
@@ -361,11 +361,12 @@ static bool fits_kernel(struct follower *f, const void *event)
     return true;
 }
 
-static void run_kernel_now(const struct wf_kernel_run_request *call)
+static void run_kernel_now(struct follower *f, const struct wf_kernel_run_request *call)
 {
     const struct wf_op_plan *plan = call->plan;
     const void *from[WF_MAX_IN];
 
+    run_put_off(f);
     for (int i = 0; i < plan->n_in; i++)
         from[i] = call->in[i] && !plan->absent[i] ? call->in[i]->data : NULL;
     plan->kernel.run(&plan->kernel, call->to, from, &call->args->scalars);
@@ -385,7 +386,7 @@ static void follow_kernel(struct wf_recorder *base, const struct wf_kernel_run_r
 
     for (int i = 0; i < call->plan->n_in; i++) wait_if_async(call->in[i]);
     if (!follow(f, fits_kernel, call, call->plan->name))
-        run_kernel_now(call);
+        run_kernel_now(f, call);
     else if (call->in_place)
         run_if_visible(f, &f->of->list->nodes[f->at - 1]);
 }
