@@ -69,14 +69,15 @@ template <class T, class Take> __device__ __forceinline__ T warp_reduce(T value,
     return value;
 }
 
-/** Over a group of blockDim.x threads, whole warps. A block of several groups (blockDim.y) has
- * groups of one warp each. `shared` has room for every warp of a group and is used until the next
- * call's first barrier. */
+/** Over a group of blockDim.x threads, whole warps. All groups of a block (blockDim.y) call it
+ * together, unless they have one warp each. `shared` has room for every warp of the block and is
+ * used until the next call's first barrier. */
 template <class T, class Take>
 __device__ __forceinline__ T group_reduce(T value, Take take, T *shared)
 {
     value = warp_reduce(value, take);
     if (blockDim.x == WARP) return value;
+    shared += threadIdx.y * (blockDim.x / WARP);
     __syncthreads();
     if (threadIdx.x % WARP == 0) shared[threadIdx.x / WARP] = value;
     __syncthreads();

@@ -4,8 +4,8 @@
  *
  * First the tokens of each row are listed: they are counted, each row is given as many places of
  * the list, and warps go through all tokens in order, each for the rows of its class (row number
- * modulo the number of classes), and write them down. Then a warp adds up some columns of a row and
- * writes them once; rows that no token means get zeros.
+ * modulo the number of classes), and write them down. Then a warp adds up the columns of a row, or
+ * some, and writes them once; rows that no token means get zeros.
  */
 #include "kernels/cuda/group_reduce.h"
 #include "kernels/cuda/moves/embedding.h"
@@ -20,7 +20,10 @@ namespace
 enum {
     MOST_CLASSES = 1024, /* a power of two; enough warps for all multiprocessors */
     TOKENS_OF_CLASS = 8, /* fewer are not worth a class */
-    AT_ONCE = 4          /* tokens whose loads are in flight together */
+    LISTING = 1024,      /* threads of a block that lists tokens */
+    TOKENS_AT_ONCE = 4096,
+    ENOUGH_BLOCKS = 1024,
+    AT_ONCE = 4 /* tokens whose loads are in flight together */
 };
 
 struct embedding_grad {
@@ -94,49 +97,91 @@ __device__ __forceinline__ void list_some_tokens(const token_lists &l, unsigned 
     }
 }
 
-__global__ void __launch_bounds__(BLOCK) list_tokens(int64_t tokens, int classes, token_lists l)
+/* The rows of the tokens, TOKENS_AT_ONCE at a time, are read by the block, and then by each of its
+ * warps. */
+__global__ void __launch_bounds__(LISTING) list_tokens(int64_t tokens, int classes, token_lists l)
 {
-    int number = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = threadIdx.x % WARP;
+    GPU_SHARED(int32_t, rows, [TOKENS_AT_ONCE]);
+    int number = (int)(blockIdx.x * (LISTING / WARP) + threadIdx.x / WARP);
 
-    if (number >= classes) return;
-    for (int64_t i = lane; i - lane < tokens; i += WARP) {
-        int row = i < tokens ? l.row[i] : -1;
-        unsigned mine = __ballot_sync(~0u, row >= 0 && (row & (classes - 1)) == number);
+    for (int64_t begin = 0; begin < tokens; begin += TOKENS_AT_ONCE) {
+        int left = tokens - begin < TOKENS_AT_ONCE ? (int)(tokens - begin) : TOKENS_AT_ONCE;
+        int n = (left + WARP - 1) / WARP * WARP;
 
-        if (mine) list_some_tokens(l, mine, row, (uint32_t)i);
+        __syncthreads();
+        for (int i = threadIdx.x; i < n; i += LISTING) rows[i] = i < left ? l.row[begin + i] : -1;
+        __syncthreads();
+        for (int i = threadIdx.x % WARP; i < n && number < classes; i += WARP) {
+            int row = rows[i];
+            unsigned mine = __ballot_sync(~0u, row >= 0 && (row & (classes - 1)) == number);
+
+            if (mine) list_some_tokens(l, mine, row, (uint32_t)(begin + i));
+        }
     }
 }
 
-/* A warp has WARP packs of a row; after list_tokens a row's places lie before l.place. */
+/* The sum of a row's packs at `column`, of the tokens in its list. */
 template <class E, int n>
-__global__ void __launch_bounds__(BLOCK)
-    add_up_rows(embedding_grad p, token_lists l, const E *d, E *table)
+__device__ __forceinline__ void add_up_pack(const embedding_grad &p, const uint32_t *token,
+                                            uint32_t count, int64_t column, const E *d, E *to)
 {
     typedef pack<E, n> elements;
-    int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
-    int64_t column = ((int64_t)blockIdx.y * WARP + threadIdx.x % WARP) * n;
+    unsigned lane = threadIdx.x % WARP;
+    bool have = column < p.columns;
     real<E> sum[n] = {};
+    elements made;
+
+    d += column * p.column_step;
+    for (uint32_t begin = 0; begin < count; begin += WARP) {
+        uint32_t mine = begin + lane < count ? token[begin + lane] : 0;
+
+        for (uint32_t first = begin; first < count && first < begin + WARP; first += AT_ONCE) {
+            elements v[AT_ONCE] = {};
+
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                uint32_t number = __shfl_sync(~0u, mine, (int)(first - begin) + i);
+
+                if (first + i < count && have)
+                    v[i] = *(const elements *)(d + map_offset(p.at_d, number));
+            }
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                for (int c = 0; c < n && first + i < count; c++) sum[c] += to_real(v[i].at[c]);
+        }
+    }
+    if (!have) return;
+    for (int c = 0; c < n; c++) made.at[c] = from_real<E>(sum[c]);
+    if constexpr (sizeof made == 16)
+        store_pack(to + column, made);
+    else
+        *(elements *)(to + column) = made;
+}
+
+/* A warp has WARP packs of a row at a time; after list_tokens a row's places lie before l.place. */
+template <class E, int n>
+__global__ void __launch_bounds__(BLOCK, 2)
+    add_up_rows(embedding_grad p, token_lists l, const E *d, E *table)
+{
+    int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     const uint32_t *token;
     uint32_t count;
-    elements to;
 
-    if (row >= p.rows || column >= p.columns) return;
+    if (row >= p.rows) return;
     count = l.count[row];
-    token = l.token + l.place[row] - count;
-    d += column * p.column_step;
-    for (uint32_t first = 0; first < count; first += AT_ONCE) {
-        elements v[AT_ONCE] = {};
+    token = count ? l.token + l.place[row] - count : l.token;
+    for (int64_t first = (int64_t)blockIdx.y * WARP * n; first < p.columns;
+         first += (int64_t)gridDim.y * WARP * n)
+        add_up_pack<E, n>(p, token, count, first + threadIdx.x % WARP * n, d,
+                          table + row * p.columns);
+}
 
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            if (first + i < count)
-                v[i] = *(const elements *)(d + map_offset(p.at_d, token[first + i]));
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            for (int c = 0; c < n && first + i < count; c++) sum[c] += to_real(v[i].at[c]);
-    }
-    for (int c = 0; c < n; c++) to.at[c] = from_real<E>(sum[c]);
-    *(elements *)(table + row * p.columns + column) = to;
+/* The grid of add_up_rows: a warp goes on to a row's other columns where rows are enough. */
+dim3 grid_of_rows(const embedding_grad &p, int n)
+{
+    unsigned rows = blocks_for(p.rows, WARPS), pieces = blocks_for(p.columns, WARP * n);
+
+    return dim3(rows, rows < ENOUGH_BLOCKS ? pieces : 1);
 }
 
 token_lists lists_in_scratch(const embedding_grad *p)
@@ -155,7 +200,6 @@ void run_embedding_grad(const wf_kernel_call *k, void *const *out, const void *c
 {
     embedding_grad p = *(const embedding_grad *)k->prep;
     token_lists l = lists_in_scratch(&p);
-    unsigned rows = blocks_for(p.rows, WARPS);
     const uint32_t zero = 0;
     bool packed = p.column_step == 1 && p.columns % pack<E>::n == 0 && (uintptr_t)in[0] % 16 == 0 &&
                   (uintptr_t)out[0] % 16 == 0;
@@ -168,15 +212,14 @@ void run_embedding_grad(const wf_kernel_call *k, void *const *out, const void *c
         WF_CUDA_LAUNCH(k, count_tokens, blocks_for(p.lookup.tokens, BLOCK), BLOCK, 0, p, l);
     WF_CUDA_LAUNCH(k, give_places, blocks_for(p.rows, BLOCK), BLOCK, 0, p.rows, l);
     if (p.lookup.tokens)
-        WF_CUDA_LAUNCH(k, list_tokens, blocks_for(p.classes, WARPS), BLOCK, 0, p.lookup.tokens,
-                       p.classes, l);
+        WF_CUDA_LAUNCH(k, list_tokens, blocks_for(p.classes, LISTING / WARP), LISTING, 0,
+                       p.lookup.tokens, p.classes, l);
     if (packed)
-        WF_CUDA_LAUNCH(k, (add_up_rows<E, pack<E>::n>),
-                       dim3(rows, blocks_for(p.columns, WARP * pack<E>::n)), BLOCK, 0, p, l,
+        WF_CUDA_LAUNCH(k, (add_up_rows<E, pack<E>::n>), grid_of_rows(p, pack<E>::n), BLOCK, 0, p, l,
                        (const E *)in[0], (E *)out[0]);
     else
-        WF_CUDA_LAUNCH(k, (add_up_rows<E, 1>), dim3(rows, blocks_for(p.columns, WARP)), BLOCK, 0, p,
-                       l, (const E *)in[0], (E *)out[0]);
+        WF_CUDA_LAUNCH(k, (add_up_rows<E, 1>), grid_of_rows(p, 1), BLOCK, 0, p, l, (const E *)in[0],
+                       (E *)out[0]);
 }
 
 /* The map of tokens: all dims of d but the last. */
