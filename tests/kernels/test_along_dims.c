@@ -326,12 +326,13 @@ static void check_scan(enum scan op, weft_dtype dtype, enum lie lie, const struc
 
 WT_UNIT_TIMES(scans__equal_plain_loops, SCANS)
 {
-    static const struct sizes sizes[] = {{1, {1}},        {1, {40}},   {2, {3, 20}}, {2, {20, 3}},
-                                         {3, {2, 6, 70}}, {2, {0, 4}}, {2, {4, 0}}};
+    static const struct sizes sizes[] = {{1, {1}},     {1, {40}},       {2, {3, 20}},
+                                         {2, {20, 3}}, {3, {2, 6, 70}}, {2, {0, 4}},
+                                         {2, {4, 0}},  {1, {2500}},     {2, {70, 45}}};
 
     EACH_ISA
     for (int t = WEFT_F32; t <= (_i < RECURRENCE ? WEFT_I64 : WEFT_F16); t++)
-        for (int i = 0; i < 7; i++)
+        for (int i = 0; i < 9; i++)
             for (int dim = 0; dim < sizes[i].ndim; dim++)
                 check_scan((enum scan)_i, (weft_dtype)t, nth_lie(i + t + dim), &sizes[i], dim);
 }

@@ -32,6 +32,17 @@ template <class T> __device__ __forceinline__ T shuffle_xor(T value, int lanes)
     return value;
 }
 
+/** Lane `from`'s value. */
+template <class T> __device__ __forceinline__ T value_of_lane(T value, int from)
+{
+    uint32_t words[sizeof(T) / 4];
+
+    memcpy(words, &value, sizeof value);
+    for (unsigned i = 0; i < sizeof(T) / 4; i++) words[i] = __shfl_sync(~0u, words[i], from);
+    memcpy(&value, words, sizeof value);
+    return value;
+}
+
 struct take_sum {
     template <class T> __device__ __forceinline__ T operator()(T a, T b) const { return a + b; }
 };

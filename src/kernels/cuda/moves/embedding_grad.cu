@@ -2,26 +2,17 @@
  * embedding_grad.cu: the gradient of a table: dtable[r][j] = sum over i with index[i] = r of
  * d[i][j], added in the order of the tokens, as on the CPU, without atomic sums of floats.
  *
- * First the tokens of each row are listed: they are counted, each row is given as many places of
- * the list, and warps go through all tokens in order, each for the rows of its class (row number
- * modulo the number of classes), and write them down. Then a warp adds up the columns of a row, or
- * some, and writes them once; rows that no token means get zeros.
+ * First the tokens of each row are listed (token_lists.h). Then a warp adds up the columns of a
+ * row, or some, and writes them once; rows that no token means get zeros.
  */
 #include "kernels/cuda/group_reduce.h"
 #include "kernels/cuda/moves/embedding.h"
-
-extern "C" {
-#include "kernels/cuda/driver_kernels.h"
-}
+#include "kernels/cuda/moves/token_lists.h"
 
 namespace
 {
 
 enum {
-    MOST_CLASSES = 1024, /* a power of two; enough warps for all multiprocessors */
-    TOKENS_OF_CLASS = 8, /* fewer are not worth a class */
-    LISTING = 1024,      /* threads of a block that lists tokens */
-    TOKENS_AT_ONCE = 4096,
     ENOUGH_BLOCKS = 1024,
     AT_ONCE = 4 /* tokens whose loads are in flight together */
 };
@@ -31,17 +22,6 @@ struct embedding_grad {
     int64_t rows;                          /* of all items */
     int64_t columns, column_step, padding; /* padding: the row here that takes nothing, or -1 */
     offset_map at_d;                       /* number of a token -> its first element */
-    int classes;
-};
-
-/* In scratch; numbers of rows count those of all items. */
-struct token_lists {
-    int32_t *row;    /* of each token, -1: none here */
-    uint32_t *count; /* tokens of each row */
-    uint32_t
-        *place;     /* where the row's tokens are listed; while they are, where the next one goes */
-    uint32_t *used; /* places given so far */
-    uint32_t *token; /* the lists */
 };
 
 __global__ void __launch_bounds__(BLOCK) count_tokens(embedding_grad p, token_lists l)
@@ -52,72 +32,7 @@ __global__ void __launch_bounds__(BLOCK) count_tokens(embedding_grad p, token_li
     row = p.lookup.row_of_token(i, true);
     if (row == p.padding) row = -1;
     if (row >= 0) row += p.lookup.item_of_token(i) * p.lookup.rows;
-    l.row[i] = (int32_t)row;
-    if (row >= 0) atomicAdd(&l.count[row], 1u);
-}
-
-/* Which places a row gets depends on the order in which warps come; what is in them does not. */
-__global__ void __launch_bounds__(BLOCK) give_places(int64_t rows, token_lists l)
-{
-    int64_t row = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
-    unsigned lane = threadIdx.x % WARP, count = row < rows ? l.count[row] : 0, sum = count,
-             first = 0;
-
-    for (unsigned distance = 1; distance < WARP; distance *= 2) {
-        unsigned before = __shfl_up_sync(~0u, sum, distance);
-
-        if (lane >= distance) sum += before;
-    }
-    if (lane == WARP - 1 && sum) first = atomicAdd(l.used, sum);
-    first = __shfl_sync(~0u, first, WARP - 1);
-    if (row < rows) l.place[row] = first + sum - count;
-}
-
-/* The tokens of the lanes in `mine`, in order, into the lists of their rows. */
-__device__ __forceinline__ void list_some_tokens(const token_lists &l, unsigned mine, int row,
-                                                 uint32_t token)
-{
-    unsigned lane = threadIdx.x % WARP;
-
-    while (mine) {
-        int some = __shfl_sync(~0u, row, __ffs((int)mine) - 1);
-        unsigned same = __ballot_sync(~0u, row == some) & mine;
-        bool listed = same >> lane & 1;
-        uint32_t place = 0;
-
-        if (listed) {
-            place = l.place[row];
-            l.token[place + (unsigned)__popc(same & ((1u << lane) - 1))] = token;
-        }
-        __syncwarp();
-        if (listed && (same & ((1u << lane) - 1)) == 0)
-            l.place[row] = place + (unsigned)__popc(same);
-        __syncwarp();
-        mine &= ~same;
-    }
-}
-
-/* The rows of the tokens, TOKENS_AT_ONCE at a time, are read by the block, and then by each of its
- * warps. */
-__global__ void __launch_bounds__(LISTING) list_tokens(int64_t tokens, int classes, token_lists l)
-{
-    GPU_SHARED(int32_t, rows, [TOKENS_AT_ONCE]);
-    int number = (int)(blockIdx.x * (LISTING / WARP) + threadIdx.x / WARP);
-
-    for (int64_t begin = 0; begin < tokens; begin += TOKENS_AT_ONCE) {
-        int left = tokens - begin < TOKENS_AT_ONCE ? (int)(tokens - begin) : TOKENS_AT_ONCE;
-        int n = (left + WARP - 1) / WARP * WARP;
-
-        __syncthreads();
-        for (int i = threadIdx.x; i < n; i += LISTING) rows[i] = i < left ? l.row[begin + i] : -1;
-        __syncthreads();
-        for (int i = threadIdx.x % WARP; i < n && number < classes; i += WARP) {
-            int row = rows[i];
-            unsigned mine = __ballot_sync(~0u, row >= 0 && (row & (classes - 1)) == number);
-
-            if (mine) list_some_tokens(l, mine, row, (uint32_t)(begin + i));
-        }
-    }
+    note_token(l, i, row);
 }
 
 /* The sum of a row's packs at `column`, of the tokens in its list. */
@@ -184,36 +99,21 @@ dim3 grid_of_rows(const embedding_grad &p, int n)
     return dim3(rows, rows < ENOUGH_BLOCKS ? pieces : 1);
 }
 
-token_lists lists_in_scratch(const embedding_grad *p)
-{
-    size_t tokens = (size_t)p->lookup.tokens, rows = (size_t)p->rows;
-    uint32_t *words = (uint32_t *)wf_cuda_scratch((2 * tokens + 2 * rows + 1) * sizeof *words);
-    token_lists l = {(int32_t *)words, words + tokens, words + tokens + rows + 1,
-                     words + tokens + rows, words + tokens + 2 * rows + 1};
-
-    return l;
-}
-
 template <class E>
 void run_embedding_grad(const wf_kernel_call *k, void *const *out, const void *const *in,
                         const wf_scalars *)
 {
     embedding_grad p = *(const embedding_grad *)k->prep;
-    token_lists l = lists_in_scratch(&p);
-    const uint32_t zero = 0;
+    token_lists l = wf_cuda_token_lists_begin(p.lookup.tokens, p.rows);
     bool packed = p.column_step == 1 && p.columns % pack<E>::n == 0 && (uintptr_t)in[0] % 16 == 0 &&
                   (uintptr_t)out[0] % 16 == 0;
 
     for (int i = 0; i < p.at_d.n_dims; i++) packed = packed && p.at_d.step[i] % pack<E>::n == 0;
     p.lookup.index = in[1];
     p.lookup.fault = wf_cuda_fault_memory();
-    wf_cuda_fill_elements(l.count, &zero, sizeof zero, (size_t)p.rows + 1); /* used too */
     if (p.lookup.tokens)
         WF_CUDA_LAUNCH(k, count_tokens, blocks_for(p.lookup.tokens, BLOCK), BLOCK, 0, p, l);
-    WF_CUDA_LAUNCH(k, give_places, blocks_for(p.rows, BLOCK), BLOCK, 0, p.rows, l);
-    if (p.lookup.tokens)
-        WF_CUDA_LAUNCH(k, list_tokens, blocks_for(p.classes, LISTING / WARP), LISTING, 0,
-                       p.lookup.tokens, p.classes, l);
+    wf_cuda_token_lists_end(k, l, p.lookup.tokens, p.rows);
     if (packed)
         WF_CUDA_LAUNCH(k, (add_up_rows<E, pack<E>::n>), grid_of_rows(p, pack<E>::n), BLOCK, 0, p, l,
                        (const E *)in[0], (E *)out[0]);
@@ -257,9 +157,6 @@ extern "C" weft_status wf_cuda_embedding_grad(struct wf_kernel_call *k)
     p->column_step = d->stride[d->ndim - 1];
     p->padding = padding >= 0 ? padding - table->offset[rows] : -1;
     p->at_d = map_of_tokens(d);
-    for (p->classes = 1;
-         p->classes < MOST_CLASSES && p->classes * TOKENS_OF_CLASS < p->lookup.tokens;)
-        p->classes *= 2;
     k->run = runs[table->dtype];
     return WEFT_OK;
 }

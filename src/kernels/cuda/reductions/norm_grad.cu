@@ -82,17 +82,6 @@ struct take_sums {
     }
 };
 
-/* Of value `from` of this thread's warp. */
-template <class T> __device__ __forceinline__ T value_of_lane(T value, int from)
-{
-    uint32_t words[sizeof(T) / 4];
-
-    memcpy(words, &value, sizeof value);
-    for (unsigned i = 0; i < sizeof(T) / 4; i++) words[i] = __shfl_sync(~0u, words[i], from);
-    memcpy(&value, words, sizeof value);
-    return value;
-}
-
 /* A group has `rows_of_group` rows one after the other. Shared memory has the weight, and then the
  * sums of the block. */
 template <class E, bool centred, bool parameters, bool packed>
