@@ -213,14 +213,14 @@ static bool may_follow(double a, double b, bool descending)
 
 WT_UNIT(sort__orders_every_row)
 {
-    static const struct sizes rows[] = {
-        {1, {1}}, {2, {3, 16}}, {2, {4, 17}}, {3, {2, 3, 100}}, {2, {0, 4}}};
+    static const struct sizes rows[] = {{1, {1}},         {2, {3, 16}}, {2, {4, 17}},
+                                        {3, {2, 3, 100}}, {2, {0, 4}},  {2, {2, 2600}}};
 
     EACH_ISA
-    for (int k = 0; k < 5 * 8 * 2; k++) {
-        weft_dtype dtype = (weft_dtype)(k / 10);
-        const struct sizes *s = &rows[k % 5];
-        bool descending = k / 5 % 2;
+    for (int k = 0; k < 6 * 8 * 2; k++) {
+        weft_dtype dtype = (weft_dtype)(k / 12);
+        const struct sizes *s = &rows[k % 6];
+        bool descending = k / 6 % 2;
         struct operand x = operand_new(dtype, nth_lie(k), s->ndim, s->n);
         struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
         struct operand at = operand_new(WEFT_I64, PLAIN, s->ndim, s->n);
