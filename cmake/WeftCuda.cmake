@@ -75,7 +75,8 @@ if(WEFT_CUDA_KERNELS)
         # of the library, without state: it has them too
         src/base/elements/dtype.c src/base/elements/strided_copy.c src/base/load_once.c src/kernels/operands/loop_nest.c src/kernels/operands/random_bounds.c
         src/kernels/operands/rotary_frequency.c src/kernels/operands/cat_copies.c src/kernels/operands/operand_checks.c
-        src/kernels/operands/matrix_view.c src/kernels/operands/attention_operands.c)
+        src/kernels/operands/matrix_view.c src/kernels/operands/attention_operands.c
+        src/kernels/operands/index_walk.c src/kernels/operands/index_operands.c)
     set_target_properties(weft_cuda PROPERTIES OUTPUT_NAME weft-cuda LINKER_LANGUAGE CUDA)
     target_include_directories(weft_cuda PRIVATE include src)
     target_include_directories(weft_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

@@ -9,6 +9,7 @@ set(subjects
     attention_bias
     driver_kernels
     embedding
+    indexing
     launch_parts
     like_cpu
     matmul

@@ -213,14 +213,14 @@ static bool may_follow(double a, double b, bool descending)
 
 WT_UNIT(sort__orders_every_row)
 {
-    static const struct sizes rows[] = {
-        {1, {1}}, {2, {3, 16}}, {2, {4, 17}}, {3, {2, 3, 100}}, {2, {0, 4}}};
+    static const struct sizes rows[] = {{1, {1}},         {2, {3, 16}}, {2, {4, 17}},
+                                        {3, {2, 3, 100}}, {2, {0, 4}},  {2, {2, 2600}}};
 
     EACH_ISA
-    for (int k = 0; k < 5 * 8 * 2; k++) {
-        weft_dtype dtype = (weft_dtype)(k / 10);
-        const struct sizes *s = &rows[k % 5];
-        bool descending = k / 5 % 2;
+    for (int k = 0; k < 6 * 8 * 2; k++) {
+        weft_dtype dtype = (weft_dtype)(k / 12);
+        const struct sizes *s = &rows[k % 6];
+        bool descending = k / 6 % 2;
         struct operand x = operand_new(dtype, nth_lie(k), s->ndim, s->n);
         struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
         struct operand at = operand_new(WEFT_I64, PLAIN, s->ndim, s->n);
@@ -326,12 +326,13 @@ static void check_scan(enum scan op, weft_dtype dtype, enum lie lie, const struc
 
 WT_UNIT_TIMES(scans__equal_plain_loops, SCANS)
 {
-    static const struct sizes sizes[] = {{1, {1}},        {1, {40}},   {2, {3, 20}}, {2, {20, 3}},
-                                         {3, {2, 6, 70}}, {2, {0, 4}}, {2, {4, 0}}};
+    static const struct sizes sizes[] = {{1, {1}},     {1, {40}},       {2, {3, 20}},
+                                         {2, {20, 3}}, {3, {2, 6, 70}}, {2, {0, 4}},
+                                         {2, {4, 0}},  {1, {2500}},     {2, {70, 45}}};
 
     EACH_ISA
     for (int t = WEFT_F32; t <= (_i < RECURRENCE ? WEFT_I64 : WEFT_F16); t++)
-        for (int i = 0; i < 7; i++)
+        for (int i = 0; i < 9; i++)
             for (int dim = 0; dim < sizes[i].ndim; dim++)
                 check_scan((enum scan)_i, (weft_dtype)t, nth_lie(i + t + dim), &sizes[i], dim);
 }

@@ -153,6 +153,20 @@ WT_UNIT(norm_grads__equal_plain_loops)
                        &norm_shapes[i / 12], i / 2 % 3);
 }
 
+/* More rows than a launch has groups of threads: each has several, or more than a warp. */
+WT_UNIT(norms__of_many_rows)
+{
+    static const struct sizes many = {2, {5000, 8}}, wide = {2, {1050, 520}},
+                              most = {2, {66000, 4}};
+
+    EACH_ISA
+    {
+        check_forward(true, WEFT_F32, PLAIN, &many, true);
+        check_grad(true, WEFT_BF16, PLAIN, &wide, 2);
+        check_grad(false, WEFT_F32, PLAIN, &most, 1);
+    }
+}
+
 WT_UNIT(layer_norm__large_mean_keeps_small_spread)
 {
     static const int64_t shape[] = {2, 512};

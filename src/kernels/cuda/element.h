@@ -187,15 +187,24 @@ template <class E, int length = 16 / (int)sizeof(E)> struct alignas(sizeof(E) * 
     E at[length];
 };
 
-/** Write a pack of 16 bytes at once. Without the words between, nvcc takes one of computed bf16
- *  apart. */
+/** Write n elements at once, 16 bytes or fewer at a time, to where they are aligned. Without the
+ *  words between, nvcc takes what was computed apart. */
+template <class E, int n> __device__ __forceinline__ void store_words(const E (&from)[n], E *to)
+{
+    const int bytes = n * (int)sizeof(E), at_once = bytes < 16 ? bytes : 16;
+    pack<uint32_t, at_once / 4> words[bytes / at_once];
+
+    static_assert(bytes % 4 == 0 && bytes % at_once == 0, "whole words");
+    memcpy(words, from, sizeof words);
+#pragma unroll
+    for (int i = 0; i < bytes / at_once; i++) ((pack<uint32_t, at_once / 4> *)to)[i] = words[i];
+}
+
+/** Write a pack of 16 bytes at once. */
 template <class E> __device__ __forceinline__ void store_pack(E *to, const pack<E> &v)
 {
-    pack<uint32_t> words;
-
-    static_assert(sizeof v == sizeof words, "a pack has 16 bytes");
-    memcpy(&words, &v, sizeof words);
-    *(pack<uint32_t> *)to = words;
+    static_assert(sizeof v == 16, "a pack has 16 bytes");
+    store_words(v.at, to);
 }
 
 /** The first `have` of n elements, zeros for the others; at once where all are there and `whole`
@@ -218,11 +227,7 @@ template <class E, int n>
 __device__ __forceinline__ void store_some(const E (&from)[n], E *to, int have, bool whole)
 {
     if (whole && have == n) {
-        pack<E, n> all;
-
-#pragma unroll
-        for (int i = 0; i < n; i++) all.at[i] = from[i];
-        *(pack<E, n> *)to = all;
+        store_words(from, to);
         return;
     }
 #pragma unroll

@@ -14,6 +14,8 @@ void wf_cuda_die_on_fault(void)
     switch (fault.kind) {
     case WF_CUDA_FAULT_INDEX:
         WF_DIE("embedding: index %lld, where the table has %lld rows", number, limit);
+    case WF_CUDA_FAULT_INDEX_OF_DIM:
+        WF_DIE("indexing: index %lld is outside a dim of %lld elements", number, limit);
     case WF_CUDA_FAULT_WEIGHT:
         WF_DIE("multinomial: weight %g at index %lld of a row", fault.value, number);
     default:

@@ -9,9 +9,10 @@
 #include "kernels/cuda/cuda_kernel.h"
 
 enum wf_cuda_fault_kind {
-    WF_CUDA_FAULT_INDEX,       /* embedding: of `number`, where there are `limit` */
-    WF_CUDA_FAULT_WEIGHT,      /* multinomial: `value` at index `number` of a row */
-    WF_CUDA_FAULT_FEW_WEIGHTS, /* multinomial: `number` are positive, `limit` are needed */
+    WF_CUDA_FAULT_INDEX,        /* embedding: of `number`, where there are `limit` */
+    WF_CUDA_FAULT_INDEX_OF_DIM, /* of an index tensor: `number`, where there are `limit` */
+    WF_CUDA_FAULT_WEIGHT,       /* multinomial: `value` at index `number` of a row */
+    WF_CUDA_FAULT_FEW_WEIGHTS,  /* multinomial: `number` are positive, `limit` are needed */
     WF_CUDA_FAULTS
 };
 

@@ -32,6 +32,17 @@ template <class T> __device__ __forceinline__ T shuffle_xor(T value, int lanes)
     return value;
 }
 
+/** Lane `from`'s value. */
+template <class T> __device__ __forceinline__ T value_of_lane(T value, int from)
+{
+    uint32_t words[sizeof(T) / 4];
+
+    memcpy(words, &value, sizeof value);
+    for (unsigned i = 0; i < sizeof(T) / 4; i++) words[i] = __shfl_sync(~0u, words[i], from);
+    memcpy(&value, words, sizeof value);
+    return value;
+}
+
 struct take_sum {
     template <class T> __device__ __forceinline__ T operator()(T a, T b) const { return a + b; }
 };
@@ -69,14 +80,15 @@ template <class T, class Take> __device__ __forceinline__ T warp_reduce(T value,
     return value;
 }
 
-/** Over a group of blockDim.x threads, whole warps. A block of several groups (blockDim.y) has
- * groups of one warp each. `shared` has room for every warp of a group and is used until the next
- * call's first barrier. */
+/** Over a group of blockDim.x threads, whole warps. All groups of a block (blockDim.y) call it
+ * together, unless they have one warp each. `shared` has room for every warp of the block and is
+ * used until the next call's first barrier. */
 template <class T, class Take>
 __device__ __forceinline__ T group_reduce(T value, Take take, T *shared)
 {
     value = warp_reduce(value, take);
     if (blockDim.x == WARP) return value;
+    shared += threadIdx.y * (blockDim.x / WARP);
     __syncthreads();
     if (threadIdx.x % WARP == 0) shared[threadIdx.x / WARP] = value;
     __syncthreads();

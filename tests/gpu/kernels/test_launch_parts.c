@@ -55,6 +55,28 @@ WT_UNIT(elementwise__in_parts)
     }
 }
 
+/* So many packs that a thread takes several of those for which an input is the same: along the
+ * outermost dim, not in fours, or along another; that input is the first or the second. */
+WT_UNIT(elementwise__shared_input_is_read_once)
+{
+    static const struct kernel sub = KERNEL(sub);
+    static const struct sizes whole[] = {{2, {5, 419584}}, {3, {3, 5, 140000}}};
+    static const struct sizes shared[] = {{1, {419584}}, {3, {3, 1, 140000}}};
+
+    for (int i = 0; i < 4; i++) {
+        const struct sizes *s = &whole[i / 2], *b = &shared[i / 2];
+        struct operand x[2] = {operand_noise(WEFT_F32, PLAIN, s->ndim, s->n, 1),
+                               operand_noise(WEFT_F32, PLAIN, b->ndim, b->n, 2)};
+        struct operand y[2] = {operand_new(WEFT_F32, PLAIN, s->ndim, s->n),
+                               operand_new(WEFT_F32, PLAIN, s->ndim, s->n)};
+
+        run_both(&sub, y, 2, (struct operand *[]){&x[i % 2], &x[1 - i % 2]}, NULL, NULL);
+        expect_same_bits(y, sub.name);
+        both_operands_free(y);
+        both_operands_free(x);
+    }
+}
+
 WT_UNIT(moves__in_parts)
 {
     static const struct kernel copy = KERNEL(copy);

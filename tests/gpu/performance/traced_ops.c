@@ -3,8 +3,8 @@
  * the launches between one call of it and the next are those of one op. The stand-in's streams must
  * be eager.
  *
- * The least that an op moves is each element of its operands once, and of a table only the rows
- * that are asked for.
+ * The least that an op moves is each element of its operands once, of each operand at least a
+ * sector, and of a table only the rows that are asked for.
  */
 #include "traced_ops.h"
 
@@ -18,7 +18,15 @@
 #include "ops/op_table.h"
 #include "placement/layout.h"
 
-enum { TRACED_BLOCKS = 8, BLOCKS_OF_LISTS = 1024, MOST_LAUNCHES = 64, MOST_OPS = 4096, TEXT = 512 };
+enum {
+    SECTOR = 32,
+    BLOCKS_OF_PRODUCTS = 8,
+    TRACED_BLOCKS = 128,
+    BLOCKS_OF_LISTS = 1024,
+    MOST_LAUNCHES = 64,
+    MOST_OPS = 4096,
+    TEXT = 512
+};
 
 static struct {
     const char *model;
@@ -47,7 +55,7 @@ static double bytes_of(const struct wf_layout *layout)
 
     for (int d = 0; layout && d < layout->desc.ndim; d++)
         if (layout->desc.stride[d] != 0) bytes *= (double)layout->desc.shape[d];
-    return bytes;
+    return bytes > 0 && bytes < SECTOR ? SECTOR : bytes;
 }
 
 static double least_bytes(const struct wf_op_plan *plan)
@@ -92,8 +100,18 @@ static void end_op(void)
     ops.is_new = false;
 }
 
-/* Ops whose last launch follows lists that others before it make: these have fewer blocks. */
-static bool makes_lists(const char *text) { return strncmp(text, "embedding_grad", 14) == 0; }
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Blocks of a launch that are run. Those of a product are alike and take long. The last launch of
+ * embedding_grad follows lists that those before it make, which have fewer blocks. */
+static int blocks_of(const char *text)
+{
+    if (begins(text, "linear") || begins(text, "attention")) return BLOCKS_OF_PRODUCTS;
+    return begins(text, "embedding_grad") ? BLOCKS_OF_LISTS : TRACED_BLOCKS;
+}
 
 static void begin_op(const char *text, double least)
 {
@@ -105,7 +123,7 @@ static void begin_op(const char *text, double least)
     snprintf(key, sizeof key, "%s %d %s", ops.model, ops.ranks, text);
     ops.least = least;
     ops.is_new = !ops.counting && note_seen(key);
-    wt_cuda_trace_begin(!ops.is_new ? -1 : makes_lists(text) ? BLOCKS_OF_LISTS : TRACED_BLOCKS);
+    wt_cuda_trace_begin(ops.is_new ? blocks_of(text) : -1);
 }
 
 struct wf_op_plan *__wrap_wf_op_plan_lookup(enum wf_op op, weft_tensor *const *in, int n,

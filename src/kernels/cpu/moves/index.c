@@ -11,7 +11,7 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/cpu/moves/index_operands.h"
+#include "kernels/operands/index_operands.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/operands/operand_checks.h"
 

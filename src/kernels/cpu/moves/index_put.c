@@ -13,7 +13,7 @@
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/cpu/moves/index_operands.h"
+#include "kernels/operands/index_operands.h"
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 #include "kernels/cpu/scratch.h"

@@ -2,25 +2,19 @@
  * embedding_grad.cu: the gradient of a table: dtable[r][j] = sum over i with index[i] = r of
  * d[i][j], added in the order of the tokens, as on the CPU, without atomic sums of floats.
  *
- * First the tokens of each row are listed: they are counted, each row is given as many places of
- * the list, and warps go through all tokens in order, each for the rows of its class (row number
- * modulo the number of classes), and write them down. Then a warp adds up some columns of a row and
- * writes them once; rows that no token means get zeros.
+ * First the tokens of each row are listed (token_lists.h). Then a warp adds up the columns of a
+ * row, or some, and writes them once; rows that no token means get zeros.
  */
 #include "kernels/cuda/group_reduce.h"
 #include "kernels/cuda/moves/embedding.h"
-
-extern "C" {
-#include "kernels/cuda/driver_kernels.h"
-}
+#include "kernels/cuda/moves/token_lists.h"
 
 namespace
 {
 
 enum {
-    MOST_CLASSES = 1024, /* a power of two; enough warps for all multiprocessors */
-    TOKENS_OF_CLASS = 8, /* fewer are not worth a class */
-    AT_ONCE = 4          /* tokens whose loads are in flight together */
+    ENOUGH_BLOCKS = 1024,
+    AT_ONCE = 4 /* tokens whose loads are in flight together */
 };
 
 struct embedding_grad {
@@ -28,17 +22,6 @@ struct embedding_grad {
     int64_t rows;                          /* of all items */
     int64_t columns, column_step, padding; /* padding: the row here that takes nothing, or -1 */
     offset_map at_d;                       /* number of a token -> its first element */
-    int classes;
-};
-
-/* In scratch; numbers of rows count those of all items. */
-struct token_lists {
-    int32_t *row;    /* of each token, -1: none here */
-    uint32_t *count; /* tokens of each row */
-    uint32_t
-        *place;     /* where the row's tokens are listed; while they are, where the next one goes */
-    uint32_t *used; /* places given so far */
-    uint32_t *token; /* the lists */
 };
 
 __global__ void __launch_bounds__(BLOCK) count_tokens(embedding_grad p, token_lists l)
@@ -49,104 +32,71 @@ __global__ void __launch_bounds__(BLOCK) count_tokens(embedding_grad p, token_li
     row = p.lookup.row_of_token(i, true);
     if (row == p.padding) row = -1;
     if (row >= 0) row += p.lookup.item_of_token(i) * p.lookup.rows;
-    l.row[i] = (int32_t)row;
-    if (row >= 0) atomicAdd(&l.count[row], 1u);
+    note_token(l, i, row);
 }
 
-/* Which places a row gets depends on the order in which warps come; what is in them does not. */
-__global__ void __launch_bounds__(BLOCK) give_places(int64_t rows, token_lists l)
-{
-    int64_t row = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
-    unsigned lane = threadIdx.x % WARP, count = row < rows ? l.count[row] : 0, sum = count,
-             first = 0;
-
-    for (unsigned distance = 1; distance < WARP; distance *= 2) {
-        unsigned before = __shfl_up_sync(~0u, sum, distance);
-
-        if (lane >= distance) sum += before;
-    }
-    if (lane == WARP - 1 && sum) first = atomicAdd(l.used, sum);
-    first = __shfl_sync(~0u, first, WARP - 1);
-    if (row < rows) l.place[row] = first + sum - count;
-}
-
-/* The tokens of the lanes in `mine`, in order, into the lists of their rows. */
-__device__ __forceinline__ void list_some_tokens(const token_lists &l, unsigned mine, int row,
-                                                 uint32_t token)
-{
-    unsigned lane = threadIdx.x % WARP;
-
-    while (mine) {
-        int some = __shfl_sync(~0u, row, __ffs((int)mine) - 1);
-        unsigned same = __ballot_sync(~0u, row == some) & mine;
-        bool listed = same >> lane & 1;
-        uint32_t place = 0;
-
-        if (listed) {
-            place = l.place[row];
-            l.token[place + (unsigned)__popc(same & ((1u << lane) - 1))] = token;
-        }
-        __syncwarp();
-        if (listed && (same & ((1u << lane) - 1)) == 0)
-            l.place[row] = place + (unsigned)__popc(same);
-        __syncwarp();
-        mine &= ~same;
-    }
-}
-
-__global__ void __launch_bounds__(BLOCK) list_tokens(int64_t tokens, int classes, token_lists l)
-{
-    int number = (int)(blockIdx.x * WARPS + threadIdx.x / WARP), lane = threadIdx.x % WARP;
-
-    if (number >= classes) return;
-    for (int64_t i = lane; i - lane < tokens; i += WARP) {
-        int row = i < tokens ? l.row[i] : -1;
-        unsigned mine = __ballot_sync(~0u, row >= 0 && (row & (classes - 1)) == number);
-
-        if (mine) list_some_tokens(l, mine, row, (uint32_t)i);
-    }
-}
-
-/* A warp has WARP packs of a row; after list_tokens a row's places lie before l.place. */
+/* The sum of a row's packs at `column`, of the tokens in its list. */
 template <class E, int n>
-__global__ void __launch_bounds__(BLOCK)
-    add_up_rows(embedding_grad p, token_lists l, const E *d, E *table)
+__device__ __forceinline__ void add_up_pack(const embedding_grad &p, const uint32_t *token,
+                                            uint32_t count, int64_t column, const E *d, E *to)
 {
     typedef pack<E, n> elements;
-    int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
-    int64_t column = ((int64_t)blockIdx.y * WARP + threadIdx.x % WARP) * n;
+    unsigned lane = threadIdx.x % WARP;
+    bool have = column < p.columns;
     real<E> sum[n] = {};
-    const uint32_t *token;
-    uint32_t count;
-    elements to;
+    elements made;
 
-    if (row >= p.rows || column >= p.columns) return;
-    count = l.count[row];
-    token = l.token + l.place[row] - count;
     d += column * p.column_step;
-    for (uint32_t first = 0; first < count; first += AT_ONCE) {
-        elements v[AT_ONCE] = {};
+    for (uint32_t begin = 0; begin < count; begin += WARP) {
+        uint32_t mine = begin + lane < count ? token[begin + lane] : 0;
+
+        for (uint32_t first = begin; first < count && first < begin + WARP; first += AT_ONCE) {
+            elements v[AT_ONCE] = {};
 
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            if (first + i < count)
-                v[i] = *(const elements *)(d + map_offset(p.at_d, token[first + i]));
+            for (int i = 0; i < AT_ONCE; i++) {
+                uint32_t number = __shfl_sync(~0u, mine, (int)(first - begin) + i);
+
+                if (first + i < count && have)
+                    v[i] = *(const elements *)(d + map_offset(p.at_d, number));
+            }
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            for (int c = 0; c < n && first + i < count; c++) sum[c] += to_real(v[i].at[c]);
+            for (int i = 0; i < AT_ONCE; i++)
+                for (int c = 0; c < n && first + i < count; c++) sum[c] += to_real(v[i].at[c]);
+        }
     }
-    for (int c = 0; c < n; c++) to.at[c] = from_real<E>(sum[c]);
-    *(elements *)(table + row * p.columns + column) = to;
+    if (!have) return;
+    for (int c = 0; c < n; c++) made.at[c] = from_real<E>(sum[c]);
+    if constexpr (sizeof made == 16)
+        store_pack(to + column, made);
+    else
+        *(elements *)(to + column) = made;
 }
 
-token_lists lists_in_scratch(const embedding_grad *p)
+/* A warp has WARP packs of a row at a time; after list_tokens a row's places lie before l.place. */
+template <class E, int n>
+__global__ void __launch_bounds__(BLOCK, 2)
+    add_up_rows(embedding_grad p, token_lists l, const E *d, E *table)
 {
-    size_t tokens = (size_t)p->lookup.tokens, rows = (size_t)p->rows;
-    uint32_t *words = (uint32_t *)wf_cuda_scratch((2 * tokens + 2 * rows + 1) * sizeof *words);
-    token_lists l = {(int32_t *)words, words + tokens, words + tokens + rows + 1,
-                     words + tokens + rows, words + tokens + 2 * rows + 1};
+    int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
+    const uint32_t *token;
+    uint32_t count;
 
-    return l;
+    if (row >= p.rows) return;
+    count = l.count[row];
+    token = count ? l.token + l.place[row] - count : l.token;
+    for (int64_t first = (int64_t)blockIdx.y * WARP * n; first < p.columns;
+         first += (int64_t)gridDim.y * WARP * n)
+        add_up_pack<E, n>(p, token, count, first + threadIdx.x % WARP * n, d,
+                          table + row * p.columns);
+}
+
+/* The grid of add_up_rows: a warp goes on to a row's other columns where rows are enough. */
+dim3 grid_of_rows(const embedding_grad &p, int n)
+{
+    unsigned rows = blocks_for(p.rows, WARPS), pieces = blocks_for(p.columns, WARP * n);
+
+    return dim3(rows, rows < ENOUGH_BLOCKS ? pieces : 1);
 }
 
 template <class E>
@@ -154,29 +104,22 @@ void run_embedding_grad(const wf_kernel_call *k, void *const *out, const void *c
                         const wf_scalars *)
 {
     embedding_grad p = *(const embedding_grad *)k->prep;
-    token_lists l = lists_in_scratch(&p);
-    unsigned rows = blocks_for(p.rows, WARPS);
-    const uint32_t zero = 0;
+    token_lists l = wf_cuda_token_lists_begin(p.lookup.tokens, p.rows);
     bool packed = p.column_step == 1 && p.columns % pack<E>::n == 0 && (uintptr_t)in[0] % 16 == 0 &&
                   (uintptr_t)out[0] % 16 == 0;
 
     for (int i = 0; i < p.at_d.n_dims; i++) packed = packed && p.at_d.step[i] % pack<E>::n == 0;
     p.lookup.index = in[1];
     p.lookup.fault = wf_cuda_fault_memory();
-    wf_cuda_fill_elements(l.count, &zero, sizeof zero, (size_t)p.rows + 1); /* used too */
     if (p.lookup.tokens)
         WF_CUDA_LAUNCH(k, count_tokens, blocks_for(p.lookup.tokens, BLOCK), BLOCK, 0, p, l);
-    WF_CUDA_LAUNCH(k, give_places, blocks_for(p.rows, BLOCK), BLOCK, 0, p.rows, l);
-    if (p.lookup.tokens)
-        WF_CUDA_LAUNCH(k, list_tokens, blocks_for(p.classes, WARPS), BLOCK, 0, p.lookup.tokens,
-                       p.classes, l);
+    wf_cuda_token_lists_end(k, l, p.lookup.tokens, p.rows);
     if (packed)
-        WF_CUDA_LAUNCH(k, (add_up_rows<E, pack<E>::n>),
-                       dim3(rows, blocks_for(p.columns, WARP * pack<E>::n)), BLOCK, 0, p, l,
+        WF_CUDA_LAUNCH(k, (add_up_rows<E, pack<E>::n>), grid_of_rows(p, pack<E>::n), BLOCK, 0, p, l,
                        (const E *)in[0], (E *)out[0]);
     else
-        WF_CUDA_LAUNCH(k, (add_up_rows<E, 1>), dim3(rows, blocks_for(p.columns, WARP)), BLOCK, 0, p,
-                       l, (const E *)in[0], (E *)out[0]);
+        WF_CUDA_LAUNCH(k, (add_up_rows<E, 1>), grid_of_rows(p, 1), BLOCK, 0, p, l, (const E *)in[0],
+                       (E *)out[0]);
 }
 
 /* The map of tokens: all dims of d but the last. */
@@ -214,9 +157,6 @@ extern "C" weft_status wf_cuda_embedding_grad(struct wf_kernel_call *k)
     p->column_step = d->stride[d->ndim - 1];
     p->padding = padding >= 0 ? padding - table->offset[rows] : -1;
     p->at_d = map_of_tokens(d);
-    for (p->classes = 1;
-         p->classes < MOST_CLASSES && p->classes * TOKENS_OF_CLASS < p->lookup.tokens;)
-        p->classes *= 2;
     k->run = runs[table->dtype];
     return WEFT_OK;
 }

@@ -43,6 +43,35 @@ static void make_packs(struct wf_elementwise_plan *plan, int64_t length,
     }
 }
 
+/* The first dim for all of whose indices one of two inputs is the same, but not within a pack; the
+ * innermost: there is none. */
+static int dim_of_repeats(const struct wf_loop_nest *nest)
+{
+    const struct wf_loop_dim *inner = &nest->dim[nest->n_dims - 1];
+    int d = 0;
+
+    for (; d < nest->n_dims - 1; d++)
+        for (int i = 1; i < 3; i++)
+            if (nest->dim[d].step[i] == 0 && inner->step[i] != 0) return d;
+    return d;
+}
+
+/* Take such a dim out of a nest of packs where enough of them are left to fill a device. */
+static void make_repeats(struct wf_elementwise_form *form)
+{
+    const int64_t enough = 1 << 19, most = 65535 * (int64_t)WF_REPEATS_PER_THREAD;
+    struct wf_loop_nest *nest = &form->nest;
+    struct wf_loop_dim taken;
+    int d;
+
+    if (nest->n_operands != 3 || nest->count < enough) return;
+    d = dim_of_repeats(nest);
+    if (d == nest->n_dims - 1 || nest->dim[d].size > most) return;
+    taken = wf_loop_nest_remove_dim(nest, d);
+    form->repeats = (uint32_t)taken.size;
+    for (int i = 0; i < 3; i++) form->repeat_step[i] = taken.step[i];
+}
+
 void wf_elementwise_plan_make(struct wf_elementwise_plan *plan, int ndim, const int64_t *shape,
                               int n_operands, const struct wf_operand_strides *operands)
 {
@@ -51,6 +80,7 @@ void wf_elementwise_plan_make(struct wf_elementwise_plan *plan, int ndim, const 
     const struct wf_loop_dim *inner;
     bool fits;
 
+    plan->singles.repeats = plan->packs.repeats = 1;
     wf_loop_nest_make(nest, shape, ndim, operands, n_operands);
     if (nest->count <= wf_cuda_index_limit) index_map_make(&plan->singles.map, nest);
     if (nest->n_dims == 0 || nest->count == 0) return;
@@ -61,6 +91,7 @@ void wf_elementwise_plan_make(struct wf_elementwise_plan *plan, int ndim, const 
     if (!fits) return;
     plan->packs.nest = *nest;
     make_packs(plan, length, operands);
+    make_repeats(&plan->packs);
     if (plan->packs.nest.count <= wf_cuda_index_limit)
         index_map_make(&plan->packs.map, &plan->packs.nest);
 }

@@ -14,6 +14,9 @@
  * without gaps or as one repeated element in each input, a thread takes packs of as many elements
  * as make 16 bytes of the widest operand. Else it takes single elements. An output may be the very
  * array that an input is.
+ *
+ * Where one of two inputs is the same for all indices of the outermost dim (a bias, positions), a
+ * thread takes a pack of several of them, and reads what they share once.
  */
 #pragma once
 
@@ -40,7 +43,9 @@ struct wf_elementwise_form {
     struct wf_loop_nest nest; /* of packs; operand 0 is the output */
     index_map<WF_ELEMENTWISE_OPERANDS> map;
     bool one[WF_ELEMENTWISE_OPERANDS]; /* a pack repeats one element */
-    int tail;                          /* elements behind the last whole pack; of one dim only */
+    uint32_t repeats;                  /* of the nest, along a dim that is no longer in it; or 1 */
+    int64_t repeat_step[WF_ELEMENTWISE_OPERANDS]; /* bytes; 0: read once */
+    int tail; /* elements behind the last whole pack; of one dim only */
     int64_t tail_at[WF_ELEMENTWISE_OPERANDS], tail_step[WF_ELEMENTWISE_OPERANDS]; /* bytes */
 };
 
@@ -63,6 +68,8 @@ struct wf_elementwise_arguments {
     char *at[WF_ELEMENTWISE_OPERANDS];
     index_map<WF_ELEMENTWISE_OPERANDS> map;
     bool one[WF_ELEMENTWISE_OPERANDS];
+    uint32_t repeats;
+    int64_t repeat_step[WF_ELEMENTWISE_OPERANDS];
     int tail;
     int64_t tail_at[WF_ELEMENTWISE_OPERANDS], tail_step[WF_ELEMENTWISE_OPERANDS];
 };
@@ -100,6 +107,16 @@ template <class F, int length> struct wf_elementwise_inputs {
     pack<typename F::B, length> b;
     pack<typename F::C, length> c;
 
+    /* Of two inputs, again those that are not the same for all repeats. */
+    __device__ __forceinline__ void load_again(const struct wf_elementwise_arguments &p,
+                                               const int64_t (&at)[F::operands])
+    {
+        if constexpr (F::operands == 3) {
+            if (p.repeat_step[1]) load_pack(a, p.at[1] + at[1], p.one[1]);
+            if (p.repeat_step[2]) load_pack(b, p.at[2] + at[2], p.one[2]);
+        }
+    }
+
     __device__ __forceinline__ void load(const struct wf_elementwise_arguments &p,
                                          const int64_t (&at)[F::operands])
     {
@@ -124,6 +141,21 @@ __host__ __device__ constexpr int wf_packs_per_thread(int length)
     return length == 1 ? 4 : length < 16 ? 2 : 1;
 }
 
+/** Repeats that a thread takes, and whether a form of the kernel knows them. */
+enum { WF_REPEATS_PER_THREAD = 4 };
+template <class F> __host__ __device__ constexpr bool wf_has_repeats(int length)
+{
+    return F::operands == 3 && length > 1;
+}
+
+/* Behind the last repeat of this block. */
+__device__ __forceinline__ uint32_t wf_end_of_repeats(const struct wf_elementwise_arguments &p)
+{
+    uint32_t end = (blockIdx.y + 1) * WF_REPEATS_PER_THREAD;
+
+    return end < p.repeats ? end : p.repeats;
+}
+
 /* Two blocks on a multiprocessor, at least: left alone, or with more, ptxas gives f64 divisions,
  * and powers of bf16, too few registers on sm_100, and spills. */
 template <class F, int length>
@@ -131,20 +163,34 @@ __global__ void __launch_bounds__(WF_CUDA_BLOCK, 2)
     wf_elementwise_kernel(F f, struct wf_elementwise_arguments p)
 {
     const int packs = wf_packs_per_thread(length);
+    const bool repeated = wf_has_repeats<F>(length);
     uint32_t first = blockIdx.x * (uint32_t)(WF_CUDA_BLOCK * packs) + threadIdx.x;
+    uint32_t repeat = repeated ? blockIdx.y * WF_REPEATS_PER_THREAD : 0;
+    uint32_t end = repeated ? wf_end_of_repeats(p) : 1;
     wf_elementwise_inputs<F, length> x[packs];
     int64_t at[packs][F::operands] = {};
 
 #pragma unroll
     for (int i = 0; i < packs; i++) {
         if (first + i * WF_CUDA_BLOCK >= p.map.count) break;
+        for (int j = 0; j < F::operands && repeated; j++) at[i][j] = repeat * p.repeat_step[j];
         index_map_locate(p.map, first + i * WF_CUDA_BLOCK, at[i]);
         x[i].load(p, at[i]);
     }
+#pragma unroll 1
+    for (bool more = true; more;) {
 #pragma unroll
-    for (int i = 0; i < packs; i++) {
-        if (first + i * WF_CUDA_BLOCK >= p.map.count) break;
-        x[i].compute_and_store(f, p.at[0] + at[i][0]);
+        for (int i = 0; i < packs; i++) {
+            if (first + i * WF_CUDA_BLOCK >= p.map.count) break;
+            x[i].compute_and_store(f, p.at[0] + at[i][0]);
+        }
+        more = repeated && ++repeat < end;
+#pragma unroll
+        for (int i = 0; i < packs && more; i++) {
+            if (first + i * WF_CUDA_BLOCK >= p.map.count) break;
+            for (int j = 0; j < F::operands; j++) at[i][j] += p.repeat_step[j];
+            x[i].load_again(p, at[i]);
+        }
     }
     if (length > 1 && first < (uint32_t)p.tail) {
         wf_elementwise_inputs<F, 1> last;
@@ -166,9 +212,10 @@ static inline void wf_elementwise_launch(const struct wf_kernel_call *k, const F
 {
     const uint32_t per_block = WF_CUDA_BLOCK * wf_packs_per_thread(length);
     uint32_t blocks = (p->map.count + per_block - 1) / per_block;
+    uint32_t repeats = (p->repeats + WF_REPEATS_PER_THREAD - 1) / WF_REPEATS_PER_THREAD;
 
-    WF_CUDA_LAUNCH(k, (wf_elementwise_kernel<F, length>), dim3(blocks), dim3(WF_CUDA_BLOCK), 0, f,
-                   *p);
+    WF_CUDA_LAUNCH(k, (wf_elementwise_kernel<F, length>), dim3(blocks, repeats),
+                   dim3(WF_CUDA_BLOCK), 0, f, *p);
 }
 
 /** One launch, or where there are too many indices for one, several. */
@@ -180,6 +227,8 @@ static void wf_elementwise_run_form(const struct wf_kernel_call *k, const F &f,
 
     memcpy(p.at, operands, sizeof p.at);
     memcpy(p.one, form->one, sizeof p.one);
+    p.repeats = form->repeats;
+    memcpy(p.repeat_step, form->repeat_step, sizeof p.repeat_step);
     memcpy(p.tail_at, form->tail_at, sizeof p.tail_at);
     memcpy(p.tail_step, form->tail_step, sizeof p.tail_step);
     p.tail = form->tail;

@@ -1,7 +1,7 @@
 /*
  * norm.cu: layer_norm and rms_norm over the last dim.
  *
- * A row is read once, into the registers of a warp or a block; a longer one is read again for each
+ * A row is read once, into the registers of a group of warps; a longer one is read again for each
  * pass.
  */
 #include "kernels/cuda/prepare.h"
@@ -10,44 +10,50 @@
 namespace
 {
 
+enum { MOST_BLOCKS = 512 }; /* each reads the parameters; enough for all multiprocessors */
+
+/* Weight and bias are in shared memory, which a block fills once for all its rows. */
 template <class E, bool centred, bool packed>
 __global__ void __launch_bounds__(NORM_THREADS, 1) norm_in_registers(norm_operands<E> p)
 {
     typedef real<E> T;
     typedef row_part<E, NORM_PACKS, packed> part;
     GPU_SHARED(T, shared, [NORM_WARPS]);
-    int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    GPU_DYNAMIC_SHARED(E, weight);
     int n = (int)p.rows.n;
-    E *y = p.y + map_offset(p.rows.outer[0], r);
-    const E *x = p.x + map_offset(p.rows.outer[1], r);
-    T mean = 0, square = 0, rstd;
-    part v, w;
+    E *bias = weight + (p.weight ? n : 0);
 
-    if (r >= p.rows.count) return;
-    v.load(x, n, p.rows.step[1], E{});
-    if (centred) {
-        for (int i = 0; i < part::n; i++) mean += v.at[i];
-        mean = group_reduce(mean, take_sum(), shared) / n;
-    }
-    for (int i = 0; i < part::n; i++) {
-        T apart = v.at[i] - mean;
+    if (p.weight) keep_parameter<E, packed>(weight, p.weight, n, p.weight_step);
+    if (p.bias) keep_parameter<E, packed>(bias, p.bias, n, p.bias_step);
+    if (p.weight || p.bias) __syncthreads();
+    for (int64_t first = (int64_t)blockIdx.x * blockDim.y; first < p.rows.count;
+         first += (int64_t)gridDim.x * blockDim.y) {
+        int64_t r = first + threadIdx.y;
+        bool have = r < p.rows.count; /* the others wait at the barriers with them */
+        T mean = 0, square = 0, rstd;
+        part v = {};
 
-        if (part::number(i) < n) square += apart * apart;
+        if (have) v.load(p.x + map_offset(p.rows.outer[1], r), n, p.rows.step[1], E{});
+        if (centred) {
+            for (int i = 0; i < part::n; i++) mean += v.at[i];
+            mean = group_reduce(mean, take_sum(), shared) / n;
+        }
+        for (int i = 0; i < part::n; i++) {
+            T apart = v.at[i] - mean;
+
+            if (part::number(i) < n) square += apart * apart;
+        }
+        rstd = 1 / real_sqrt(group_reduce(square, take_sum(), shared) / n + p.eps);
+        if (!have) continue;
+        for (int i = 0; i < part::n; i++) v.at[i] = (v.at[i] - mean) * rstd;
+        if (p.weight) for_kept<E, packed>(weight, n, [&](int i, E w) { v.at[i] *= to_real(w); });
+        if (centred && p.bias)
+            for_kept<E, packed>(bias, n, [&](int i, E b) { v.at[i] += to_real(b); });
+        v.store(p.y + map_offset(p.rows.outer[0], r), n, p.rows.step[0]);
+        if (threadIdx.x) continue;
+        if (centred && p.mean) p.mean[r] = mean;
+        if (p.rstd) p.rstd[r] = rstd;
     }
-    rstd = 1 / real_sqrt(group_reduce(square, take_sum(), shared) / n + p.eps);
-    for (int i = 0; i < part::n; i++) v.at[i] = (v.at[i] - mean) * rstd;
-    if (p.weight) {
-        w.load(p.weight, n, p.weight_step, E{});
-        for (int i = 0; i < part::n; i++) v.at[i] *= w.at[i];
-    }
-    if (centred && p.bias) {
-        w.load(p.bias, n, p.bias_step, E{});
-        for (int i = 0; i < part::n; i++) v.at[i] += w.at[i];
-    }
-    v.store(y, n, p.rows.step[0]);
-    if (threadIdx.x) return;
-    if (centred && p.mean) p.mean[r] = mean;
-    if (p.rstd) p.rstd[r] = rstd;
 }
 
 template <class E, bool centred>
@@ -99,7 +105,11 @@ void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
 {
     const norm_plan *p = (const norm_plan *)k->prep;
     int threads = row_part<E, NORM_PACKS, true>::threads(p->rows.n), rstd = centred ? 2 : 1;
-    dim3 block = block_dim_for_groups(threads);
+    dim3 block = norm_block(threads);
+    unsigned blocks =
+        blocks_for(p->rows.count < MOST_BLOCKS * (int64_t)block.y ? p->rows.count
+                                                                  : MOST_BLOCKS * (int64_t)block.y,
+                   block.y);
     norm_operands<E> o = {};
 
     o.rows = p->rows;
@@ -114,10 +124,12 @@ void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
     o.eps = (real<E>)scalars->s[0];
     o.rows.packed = norm_is_packed(o);
     if (threads <= NORM_THREADS)
-        WF_CUDA_LAUNCH(k,
-                       (o.rows.packed ? norm_in_registers<E, centred, true>
-                                      : norm_in_registers<E, centred, false>),
-                       blocks_for(p->rows.count, block.y), block, 0, o);
+        WF_CUDA_LAUNCH(
+            k,
+            (o.rows.packed ? norm_in_registers<E, centred, true>
+                           : norm_in_registers<E, centred, false>),
+            blocks, block,
+            (size_t)((o.weight != NULL) + (o.bias != NULL)) * (size_t)o.rows.n * sizeof(E), o);
     else
         WF_CUDA_LAUNCH(k, (norm_of_long_rows<E, centred>), (unsigned)p->rows.count, NORM_THREADS, 0,
                        o);

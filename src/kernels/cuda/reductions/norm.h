@@ -11,7 +11,12 @@
 
 #include "kernels/cuda/reductions/rows.h"
 
-enum { NORM_PACKS = 2, NORM_THREADS = 512, NORM_WARPS = NORM_THREADS / WARP };
+enum {
+    NORM_PACKS = 2,
+    NORM_THREADS = 512, /* most, for one row */
+    NORM_GROUPED = 256, /* of several groups, each with a row of its own */
+    NORM_WARPS = NORM_THREADS / WARP
+};
 
 /** Operands of all kernels; those that are left out are NULL. */
 template <class E> struct norm_operands {
@@ -25,6 +30,44 @@ template <class E> struct norm_operands {
     real<E> eps;
     real<E> *partial; /* [blocks][2][n]: what each block adds to dw and db */
 };
+
+/** The threads of a block whose groups have `width` each. */
+static inline dim3 norm_block(int width)
+{
+    return dim3((unsigned)width, width < NORM_GROUPED ? (unsigned)(NORM_GROUPED / width) : 1);
+}
+
+/** Elements of a parameter into shared memory, by all threads of the block. */
+template <class E, bool packed>
+__device__ __forceinline__ void keep_parameter(E *shared, const E *from, int n, int64_t step)
+{
+    int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);
+    int threads = (int)(blockDim.x * blockDim.y);
+
+    for (int j = thread * pack<E>::n; j < n && packed; j += threads * pack<E>::n)
+        *(pack<E> *)(shared + j) = *(const pack<E> *)(from + j);
+    for (int j = thread; j < n && !packed; j += threads) shared[j] = from[j * step];
+}
+
+/** What a thread of a group has of a row that lies in shared memory, as it reads its part: use(i,
+ * element). */
+template <class E, bool packed, class Use>
+__device__ __forceinline__ void for_kept(const E *shared, int n, const Use &use)
+{
+    typedef row_part<E, NORM_PACKS, packed> part;
+
+#pragma unroll
+    for (int i = 0; i < part::n && !packed; i++)
+        if (part::number(i) < n) use(i, shared[part::number(i)]);
+#pragma unroll
+    for (int k = 0; k < NORM_PACKS && packed; k++) {
+        if (part::number(k * part::size) >= n) continue;
+        pack<E> v = *(const pack<E> *)(shared + part::number(k * part::size));
+
+#pragma unroll
+        for (int i = 0; i < part::size; i++) use(k * part::size + i, v.at[i]);
+    }
+}
 
 static inline int64_t step_of_parameter(const wf_kernel_call *k, int place)
 {

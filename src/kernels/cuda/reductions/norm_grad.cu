@@ -12,7 +12,9 @@ namespace
 {
 
 enum {
-    MOST_BLOCKS = 512, /* that have partial sums of their own; enough for all multiprocessors */
+    MOST_BLOCKS =
+        256, /* that have partial sums of their own; two for each of 128 multiprocessors */
+    STATISTICS = WARP, /* rows whose statistics a group reads at once */
     SUM_COLUMNS = WARP,
     SUM_ROWS = 16
 };
@@ -22,41 +24,49 @@ template <class E, int n> struct parameter_sums {
     real<E> dweight[n], dbias[n];
 };
 
+/* Where shared memory has a thread's sum i, while groups add theirs up. Of each `size` columns that
+ * a thread has side by side one is in each of `size` lines, so far apart that the columns of a warp
+ * lie in different banks both when they are added and in the order of columns. */
+template <class E, bool packed> struct sum_place {
+    typedef row_part<E, NORM_PACKS, packed> part;
+    static const int side = packed ? part::size : 1, banks = 128 / (int)sizeof(real<E>);
+    static const int gap = banks / side;
+
+    /** Elements for groups of `width` threads. */
+    static __host__ __device__ constexpr int room(int width) { return part::n * (width + gap); }
+    static __device__ __forceinline__ int of_thread(int i)
+    {
+        return i * ((int)blockDim.x + gap) + (int)threadIdx.x;
+    }
+    /** Of column j: the place of the thread and the sum that part::number gives it. */
+    static __device__ __forceinline__ int of_column(int j)
+    {
+        int width = (int)blockDim.x, pack_number = j / side;
+
+        return (pack_number / width * side + j % side) * (width + gap) + pack_number % width;
+    }
+};
+
 /* What the groups of a block have, in their order, becomes the block's partial sums. */
 template <class E, bool packed, int n>
-__device__ __forceinline__ void write_partial_sums(const norm_operands<E> &p,
-                                                   const parameter_sums<E, n> &s)
+__device__ __forceinline__ void write_partial_sums(const real<E> (&sums)[n], int columns,
+                                                   real<E> *shared, real<E> *to)
 {
-    typedef row_part<E, NORM_PACKS, packed> part;
-    GPU_SHARED(real<E>, shared, [2][WARP * n]); /* of groups of one warp */
-    real<E> *to = p.partial + (int64_t)blockIdx.x * 2 * p.rows.n;
+    typedef sum_place<E, packed> place;
 
-    if (blockDim.y == 1) {
-        for (int i = 0; i < n; i++) {
-            int j = part::number(i);
-
-            if (j >= p.rows.n) continue;
-            to[j] = s.dweight[i];
-            to[p.rows.n + j] = s.dbias[i];
-        }
-        return;
-    }
     for (unsigned group = 0; group < blockDim.y; group++) {
-        for (int i = 0; i < n && threadIdx.y == group; i++) {
-            int at = i * WARP + threadIdx.x;
-
-            shared[0][at] = (group ? shared[0][at] : 0) + s.dweight[i];
-            shared[1][at] = (group ? shared[1][at] : 0) + s.dbias[i];
-        }
         __syncthreads();
-    }
-    for (int i = threadIdx.y; i < n; i += blockDim.y) {
-        int j = part::number(i);
+#pragma unroll
+        for (int i = 0; i < n; i++) {
+            real<E> *sum = &shared[place::of_thread(i)];
 
-        if (j >= p.rows.n) continue;
-        to[j] = shared[0][i * WARP + threadIdx.x];
-        to[p.rows.n + j] = shared[1][i * WARP + threadIdx.x];
+            if (threadIdx.y == group) *sum = (group ? *sum : 0) + sums[i];
+        }
     }
+    __syncthreads();
+    for (int j = (int)(threadIdx.y * blockDim.x + threadIdx.x); j < columns;
+         j += (int)(blockDim.x * blockDim.y))
+        to[j] = shared[place::of_column(j)];
 }
 
 /** Two sums at once. */
@@ -72,41 +82,64 @@ struct take_sums {
     }
 };
 
+/* A group has `rows_of_group` rows one after the other. Shared memory has the weight, and then the
+ * sums of the block. */
 template <class E, bool centred, bool parameters, bool packed>
-__global__ void __launch_bounds__(NORM_THREADS, 1) norm_grad_in_registers(norm_operands<E> p)
+__global__ void __launch_bounds__(NORM_THREADS, 1)
+    norm_grad_in_registers(norm_operands<E> p, int64_t rows_of_group)
 {
     typedef real<E> T;
     typedef row_part<E, NORM_PACKS, packed> part;
     GPU_SHARED(sums<T>, shared, [NORM_WARPS]);
-    int n = (int)p.rows.n;
+    GPU_DYNAMIC_SHARED(E, weight);
+    int n = (int)p.rows.n, lane = threadIdx.x % WARP;
+    int64_t first = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * rows_of_group;
     parameter_sums<E, part::n> added = {};
-    E weight[part::n];
+    T mean = 0, rstd = 0; /* of row `first` + a multiple of STATISTICS + this lane */
 
-    if (p.weight) part::load_elements(weight, p.weight, n, p.weight_step, E{});
-    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < p.rows.count;
-         r += (int64_t)gridDim.x * blockDim.y) {
-        T mean = centred ? p.saved_mean[r] : 0, rstd = p.saved_rstd[r];
+    if (p.weight) {
+        keep_parameter<E, packed>(weight, p.weight, n, p.weight_step);
+        __syncthreads();
+    }
+    for (int64_t number = 0; number < rows_of_group; number++) {
+        int64_t r = first + number;
+        int at = (int)(number % STATISTICS);
+        bool have = r < p.rows.count; /* the others wait at the barriers with them */
+        T mean_of_row, rstd_of_row;
         sums<T> e = {0, 0};
-        part d, h;
+        part d = {}, h = {};
 
-        d.load(p.d + map_offset(p.rows.outer[1], r), n, p.rows.step[1], E{});
-        h.load(p.x + map_offset(p.rows.outer[2], r), n, p.rows.step[2], E{});
+        if (at == 0 && r + lane < p.rows.count && number + lane < rows_of_group) {
+            if (centred) mean = p.saved_mean[r + lane];
+            rstd = p.saved_rstd[r + lane];
+        }
+        mean_of_row = centred ? value_of_lane(mean, at) : 0;
+        rstd_of_row = value_of_lane(rstd, at);
+        if (have) {
+            d.load(p.d + map_offset(p.rows.outer[1], r), n, p.rows.step[1], E{});
+            h.load(p.x + map_offset(p.rows.outer[2], r), n, p.rows.step[2], E{});
+        }
         for (int i = 0; i < part::n; i++) {
-            h.at[i] = (h.at[i] - mean) * rstd; /* beyond the row d is 0 */
+            h.at[i] = (h.at[i] - mean_of_row) * rstd_of_row; /* beyond the row d is 0 */
             if (parameters) added.dweight[i] += d.at[i] * h.at[i];
             if (parameters && centred) added.dbias[i] += d.at[i];
         }
-        for (int i = 0; i < part::n && p.weight; i++) d.at[i] *= to_real(weight[i]);
+        if (p.weight) for_kept<E, packed>(weight, n, [&](int i, E w) { d.at[i] *= to_real(w); });
         for (int i = 0; i < part::n; i++) {
             if (centred) e.first += d.at[i];
             e.second += d.at[i] * h.at[i];
         }
         e = group_reduce(e, take_sums(), shared);
         for (int i = 0; i < part::n; i++)
-            d.at[i] = rstd * (d.at[i] - e.first / n - h.at[i] * (e.second / n));
-        d.store(p.y + map_offset(p.rows.outer[0], r), n, p.rows.step[0]);
+            d.at[i] = rstd_of_row * (d.at[i] - e.first / n - h.at[i] * (e.second / n));
+        if (have) d.store(p.y + map_offset(p.rows.outer[0], r), n, p.rows.step[0]);
     }
-    if (parameters) write_partial_sums<E, packed>(p, added);
+    if (parameters) {
+        T *to = p.partial + (int64_t)blockIdx.x * 2 * n;
+
+        write_partial_sums<E, packed>(added.dweight, n, (T *)weight, to);
+        if (centred) write_partial_sums<E, packed>(added.dbias, n, (T *)weight, to + n);
+    }
 }
 
 template <class E, bool centred>
@@ -211,29 +244,28 @@ norm_operands<E> operands_of(const wf_kernel_call *k, void *const *out, const vo
     return o;
 }
 
-/* dx, and partial sums from so many blocks. */
+/* dx, and partial sums from so many blocks, of rows that are too long for registers. */
 template <class E, bool centred>
-void launch_grad(const wf_kernel_call *k, const norm_operands<E> &o, int threads, int blocks)
+void launch_long_rows(const wf_kernel_call *k, const norm_operands<E> &o, int blocks)
 {
-    dim3 block = block_dim_for_groups(threads);
+    WF_CUDA_LAUNCH(k, (norm_grad_of_long_rows<E, centred>), (unsigned)o.rows.count, NORM_THREADS, 0,
+                   o);
+    if (o.partial)
+        WF_CUDA_LAUNCH(k, (norm_sum_long_rows<E, centred>),
+                       dim3((unsigned)blocks, blocks_for(o.rows.n, BLOCK)), BLOCK, 0, o);
+}
 
-    if (threads > NORM_THREADS) {
-        WF_CUDA_LAUNCH(k, (norm_grad_of_long_rows<E, centred>), (unsigned)o.rows.count,
-                       NORM_THREADS, 0, o);
-        if (o.partial)
-            WF_CUDA_LAUNCH(k, (norm_sum_long_rows<E, centred>),
-                           dim3((unsigned)blocks, blocks_for(o.rows.n, BLOCK)), BLOCK, 0, o);
-    } else if (o.partial) {
-        WF_CUDA_LAUNCH(k,
-                       (o.rows.packed ? norm_grad_in_registers<E, centred, true, true>
-                                      : norm_grad_in_registers<E, centred, true, false>),
-                       (unsigned)blocks, block, 0, o);
-    } else {
-        WF_CUDA_LAUNCH(k,
-                       (o.rows.packed ? norm_grad_in_registers<E, centred, false, true>
-                                      : norm_grad_in_registers<E, centred, false, false>),
-                       blocks_for(o.rows.count, block.y), block, 0, o);
-    }
+/* The same where a group of `block.x` threads has a row in registers. */
+template <class E, bool centred, bool parameters, bool packed>
+void launch_short_rows(const wf_kernel_call *k, const norm_operands<E> &o, dim3 block, int blocks)
+{
+    const int64_t groups = (int64_t)blocks * block.y;
+    size_t shared = o.weight ? (size_t)o.rows.n * sizeof(E) : 0;
+    size_t sums = (size_t)sum_place<E, packed>::room((int)block.x) * sizeof(real<E>);
+
+    if (parameters && sums > shared) shared = sums;
+    WF_CUDA_LAUNCH(k, (norm_grad_in_registers<E, centred, parameters, packed>), (unsigned)blocks,
+                   block, shared, o, (o.rows.count + groups - 1) / groups);
 }
 
 template <class E, bool centred>
@@ -242,9 +274,9 @@ void run_norm_grad(const wf_kernel_call *k, void *const *out, const void *const 
 {
     norm_operands<E> o = operands_of<E, centred>(k, out, in);
     int threads = row_part<E, NORM_PACKS, true>::threads(o.rows.n);
-    int64_t blocks = threads > NORM_THREADS
-                         ? o.rows.count
-                         : blocks_for(o.rows.count, block_dim_for_groups(threads).y);
+    bool in_registers = threads <= NORM_THREADS;
+    dim3 block = norm_block(threads);
+    int64_t blocks = in_registers ? blocks_for(o.rows.count, block.y) : o.rows.count;
     E *dweight = NULL, *dbias = NULL;
 
     if (blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;
@@ -252,7 +284,13 @@ void run_norm_grad(const wf_kernel_call *k, void *const *out, const void *const 
     if (centred && k->n_out > 2 && k->out[2]) dbias = (E *)out[2];
     if (dweight || dbias)
         o.partial = (real<E> *)wf_cuda_scratch((size_t)(blocks * 2 * o.rows.n) * sizeof(real<E>));
-    if (blocks) launch_grad<E, centred>(k, o, threads, (int)blocks);
+    if (blocks && !in_registers)
+        launch_long_rows<E, centred>(k, o, (int)blocks);
+    else if (blocks)
+        (o.partial       ? o.rows.packed ? launch_short_rows<E, centred, true, true>
+                                         : launch_short_rows<E, centred, true, false>
+               : o.rows.packed ? launch_short_rows<E, centred, false, true>
+                         : launch_short_rows<E, centred, false, false>)(k, o, block, (int)blocks);
     if (dweight || dbias)
         WF_CUDA_LAUNCH(k, norm_add_partial_sums<E>, dim3(blocks_for(o.rows.n, SUM_COLUMNS), 2),
                        dim3(SUM_COLUMNS, SUM_ROWS), 0, o.partial, (int)blocks, o.rows.n, dweight,

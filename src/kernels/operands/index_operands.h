@@ -1,7 +1,7 @@
 /* index_operands.h: the operands of kernels whose index tensors count whole dims of a table. */
 #pragma once
 
-#include "kernels/cpu/moves/index_walk.h"
+#include "kernels/operands/index_walk.h"
 
 /**
  * Rows whose dims are those of the table that are not counted, in order, with the dims of the index

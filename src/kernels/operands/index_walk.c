@@ -1,5 +1,5 @@
 /* index_walk.c: see the header. */
-#include "kernels/cpu/moves/index_walk.h"
+#include "kernels/operands/index_walk.h"
 
 #include "base/elements/dtype.h"
 #include "base/error.h"

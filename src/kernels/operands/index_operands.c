@@ -1,5 +1,5 @@
 /* index_operands.c: see the header. */
-#include "kernels/cpu/moves/index_operands.h"
+#include "kernels/operands/index_operands.h"
 
 struct wf_index_operands wf_index_operands_of_dims(const struct wf_tensor_desc *table,
                                                    const int64_t *table_stride,

@@ -1,0 +1,111 @@
+/*
+ * token_lists.cu: see the header. Tokens are counted, each row is given as many places of the list,
+ * and warps go through all tokens in order, each for the rows of its class (row number modulo the
+ * number of classes), and write them down.
+ */
+#include "kernels/cuda/group_reduce.h"
+#include "kernels/cuda/moves/token_lists.h"
+
+extern "C" {
+#include "kernels/cuda/driver_kernels.h"
+}
+
+namespace
+{
+
+enum {
+    MOST_CLASSES = 1024, /* a power of two; enough warps for all multiprocessors */
+    TOKENS_OF_CLASS = 8, /* fewer are not worth a class */
+    LISTING = 1024,      /* threads of a block that lists tokens */
+    TOKENS_AT_ONCE = 4096
+};
+
+/* Which places a row gets depends on the order in which warps come; what is in them does not. */
+__global__ void __launch_bounds__(BLOCK) give_places(int64_t rows, token_lists l)
+{
+    int64_t row = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    unsigned lane = threadIdx.x % WARP, count = row < rows ? l.count[row] : 0, sum = count,
+             first = 0;
+
+    for (unsigned distance = 1; distance < WARP; distance *= 2) {
+        unsigned before = __shfl_up_sync(~0u, sum, distance);
+
+        if (lane >= distance) sum += before;
+    }
+    if (lane == WARP - 1 && sum) first = atomicAdd(l.used, sum);
+    first = __shfl_sync(~0u, first, WARP - 1);
+    if (row < rows) l.place[row] = first + sum - count;
+}
+
+/* The tokens of the lanes in `mine`, in order, into the lists of their rows. */
+__device__ __forceinline__ void list_some_tokens(const token_lists &l, unsigned mine, int row,
+                                                 uint32_t token)
+{
+    unsigned lane = threadIdx.x % WARP;
+
+    while (mine) {
+        int some = __shfl_sync(~0u, row, __ffs((int)mine) - 1);
+        unsigned same = __ballot_sync(~0u, row == some) & mine;
+        bool listed = same >> lane & 1;
+        uint32_t place = 0;
+
+        if (listed) {
+            place = l.place[row];
+            l.token[place + (unsigned)__popc(same & ((1u << lane) - 1))] = token;
+        }
+        __syncwarp();
+        if (listed && (same & ((1u << lane) - 1)) == 0)
+            l.place[row] = place + (unsigned)__popc(same);
+        __syncwarp();
+        mine &= ~same;
+    }
+}
+
+/* The rows of the tokens, TOKENS_AT_ONCE at a time, are read by the block, and then by each of its
+ * warps. */
+__global__ void __launch_bounds__(LISTING) list_tokens(int64_t tokens, int classes, token_lists l)
+{
+    GPU_SHARED(int32_t, rows, [TOKENS_AT_ONCE]);
+    int number = (int)(blockIdx.x * (LISTING / WARP) + threadIdx.x / WARP);
+
+    for (int64_t begin = 0; begin < tokens; begin += TOKENS_AT_ONCE) {
+        int left = tokens - begin < TOKENS_AT_ONCE ? (int)(tokens - begin) : TOKENS_AT_ONCE;
+        int n = (left + WARP - 1) / WARP * WARP;
+
+        __syncthreads();
+        for (int i = threadIdx.x; i < n; i += LISTING) rows[i] = i < left ? l.row[begin + i] : -1;
+        __syncthreads();
+        for (int i = threadIdx.x % WARP; i < n && number < classes; i += WARP) {
+            int row = rows[i];
+            unsigned mine = __ballot_sync(~0u, row >= 0 && (row & (classes - 1)) == number);
+
+            if (mine) list_some_tokens(l, mine, row, (uint32_t)(begin + i));
+        }
+    }
+}
+
+} // namespace
+
+token_lists wf_cuda_token_lists_begin(int64_t tokens_, int64_t rows_)
+{
+    size_t tokens = (size_t)tokens_, rows = (size_t)rows_;
+    uint32_t *words = (uint32_t *)wf_cuda_scratch((2 * tokens + 2 * rows + 1) * sizeof *words);
+    token_lists l = {(int32_t *)words, words + tokens, words + tokens + rows + 1,
+                     words + tokens + rows, words + tokens + 2 * rows + 1};
+    const uint32_t zero = 0;
+
+    wf_cuda_fill_elements(l.count, &zero, sizeof zero, rows + 1); /* used too */
+    return l;
+}
+
+void wf_cuda_token_lists_end(const wf_kernel_call *k, const token_lists &l, int64_t tokens,
+                             int64_t rows)
+{
+    int classes = 1;
+
+    while (classes < MOST_CLASSES && classes * TOKENS_OF_CLASS < tokens) classes *= 2;
+    WF_CUDA_LAUNCH(k, give_places, blocks_for(rows, BLOCK), BLOCK, 0, rows, l);
+    if (tokens)
+        WF_CUDA_LAUNCH(k, list_tokens, blocks_for(classes, LISTING / WARP), LISTING, 0, tokens,
+                       classes, l);
+}
