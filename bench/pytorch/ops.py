@@ -68,7 +68,7 @@ OPS |= {
     "sum_rows": lambda o: o["x"].sum(1),
     "sum_columns": lambda o: o["x"].sum(0),
     "mean": lambda o: o["x"].mean(1),
-    "prod": lambda o: o["x"].prod(1),
+    "prod": lambda o: o["above"].prod(1),
     "amax": lambda o: o["x"].amax(1),
     "amin": lambda o: o["x"].amin(1),
     "amax_columns": lambda o: o["x"].amax(0),
