@@ -112,7 +112,7 @@ static inline double lgamma_near_2(double t)
     return p * t;
 }
 
-/** The part of Stirling's series that vanishes, x >= 10. */
+/** The part of Stirling's series that vanishes, x >= 7: within 1e-15 from 8 on. */
 static inline double stirling_rest(double x)
 {
     const double w = 1 / x, z = w * w;

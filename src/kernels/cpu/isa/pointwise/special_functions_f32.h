@@ -15,19 +15,6 @@
 
 enum { SHIFT_F32 = 7 };
 
-/** Stirling's series less its first terms, z >= 7. */
-static inline double stirling_rest_f32(double z)
-{
-    const double w = 1 / z, v = w * w;
-    double p = 0.00084175084175084175084;
-
-    p = p * v - 0.0005952380952380952381;
-    p = p * v + 0.00079365079365079365079;
-    p = p * v - 0.0027777777777777777778;
-    p = p * v + 0.083333333333333333333;
-    return p * w;
-}
-
 static inline float lgamma_f32(float xf)
 {
     const double x = (double)xf, size = x < 0 ? -x : x;
@@ -37,10 +24,11 @@ static inline float lgamma_f32(float xf)
     for (int i = 0; i < SHIFT_F32; i++) product *= size + i;
     product = size < SHIFT_F32 ? product : 1;
     z = size < SHIFT_F32 ? size + SHIFT_F32 : size;
-    y = (z - 0.5) * (log_f64(z) - 1) + 0.41893853320467274178 + stirling_rest_f32(z);
+    y = (z - 0.5) * (log_f64(z) - 1) + 0.41893853320467274178 + stirling_rest(z);
     other = log_f64(3.1415926535897932385 * (x < 0 ? product : 1) /
                     (x < 0 ? size * (sine < 0 ? -sine : sine) : 3.1415926535897932385 * product));
     y = other + (x < 0 ? -y : y);
+    y = (x == 1) | (x == 2) ? 0 : y;
     y = rest == 0 && x <= 0 ? (double)INFINITY : y;
     y = size > 3.5e38 ? (double)INFINITY : y;
     return (float)(x != x ? x : y);
