@@ -1,8 +1,10 @@
 /*
- * ops.c: ops on plain tensors of 4 KiB, 256 KiB and 16 MiB, f32 and bf16, one thread: time of a
- * call, beside pytorch/ops.py, and what comes of the memory's speed.
+ * ops.c: the rows of support/op_rows.def on plain tensors of 4 KiB, 256 KiB and 16 MiB, f32 and
+ * bf16, one thread: time of a call, beside pytorch/ops.py, and what comes of the memory's speed.
  *
  *     run: ops
+ *
+ *     ops [WORD]     only rows whose name has it
  */
 #include "support/bench.h"
 
@@ -13,99 +15,23 @@
 enum { COLUMNS = 256, ROUNDS = 7 };
 
 struct operands {
-    weft_tensor *x, *y, *w, *bias, *mask, *row, *total; /* x and y between 0.25 and 1.25 */
+    weft_tensor *x, *y, *both, *above, *below, *w, *bias, *mask, *row, *total, *index, *place;
 };
 
-#define UNARY(name)                                                                                \
-    static weft_tensor *op_##name(const struct operands *o) { return weft_##name(o->x); }
-#define BINARY(name)                                                                               \
-    static weft_tensor *op_##name(const struct operands *o) { return weft_##name(o->x, o->y); }
-#define OP(name, call)                                                                             \
-    static weft_tensor *op_##name(const struct operands *o) { return call; }
+enum { FORWARD, BOTH };
 
-UNARY(neg)
-UNARY(abs)
-UNARY(exp)
-UNARY(log)
-UNARY(sqrt)
-UNARY(rsqrt)
-UNARY(sin)
-UNARY(erf)
-UNARY(tanh)
-UNARY(sigmoid)
-UNARY(relu)
-UNARY(silu)
-UNARY(gelu)
-UNARY(floor)
-UNARY(lgamma)
-BINARY(add)
-BINARY(mul)
-BINARY(div)
-BINARY(pow)
-BINARY(maximum)
-BINARY(lt)
-OP(add_number, weft_add_scalar(o->x, 1.5))
-OP(clamp, weft_clamp(o->x, 0.5, 1))
-OP(add_row, weft_add(o->x, o->row))
-OP(addcmul, weft_addcmul(o->x, o->y, o->x, 0.5))
-OP(lerp, weft_lerp_scalar(o->x, o->y, 0.25))
-OP(where, weft_where(o->mask, o->x, o->y))
-OP(masked_fill, weft_masked_fill(o->x, o->mask, 0))
-OP(add_in_place, weft_add_(o->total, o->y))
-OP(to_f64, weft_cast(o->x, WEFT_F64))
-OP(transposed, weft_contiguous(weft_transpose(o->x, 0, 1)))
-OP(cat, weft_cat((weft_tensor *[]){o->x, o->y}, 2, 1))
-OP(sum, weft_sum_all(o->x))
-OP(sum_rows, weft_sum(o->x, (int[]){1}, 1, false))
-OP(sum_columns, weft_sum(o->x, (int[]){0}, 1, false))
-OP(amax, weft_amax(o->x, (int[]){1}, 1, false))
-OP(softmax, weft_softmax(o->x, 1))
-OP(layer_norm, weft_layer_norm(o->x, o->w, o->bias, 1e-5))
+#define OP(name, backward, arrays, call)                                                           \
+    static weft_tensor *op_##name(const struct operands *o) { return call; }
+#include "support/op_rows.def"
+#undef OP
 
 static const struct op {
     const char *name;
     weft_tensor *(*call)(const struct operands *o);
-    bool backward; /* measured with its gradient too */
-    int bandwidth; /* arrays that it reads and writes, 0: not compared with memory */
+    int backward, arrays;
 } ops[] = {
-    {"neg", op_neg, false, 2},
-    {"abs", op_abs, false, 2},
-    {"exp", op_exp, true, 0},
-    {"log", op_log, false, 0},
-    {"sqrt", op_sqrt, false, 0},
-    {"rsqrt", op_rsqrt, false, 0},
-    {"sin", op_sin, false, 0},
-    {"erf", op_erf, false, 0},
-    {"tanh", op_tanh, true, 0},
-    {"sigmoid", op_sigmoid, false, 0},
-    {"relu", op_relu, true, 2},
-    {"silu", op_silu, true, 0},
-    {"gelu", op_gelu, true, 0},
-    {"floor", op_floor, false, 2},
-    {"lgamma", op_lgamma, false, 0},
-    {"add", op_add, true, 3},
-    {"mul", op_mul, true, 3},
-    {"div", op_div, true, 0},
-    {"pow", op_pow, false, 0},
-    {"maximum", op_maximum, false, 3},
-    {"lt", op_lt, false, 0},
-    {"add_number", op_add_number, false, 2},
-    {"clamp", op_clamp, false, 2},
-    {"add_row", op_add_row, false, 2},
-    {"addcmul", op_addcmul, false, 0},
-    {"lerp", op_lerp, false, 3},
-    {"where", op_where, false, 0},
-    {"masked_fill", op_masked_fill, false, 0},
-    {"add_in_place", op_add_in_place, false, 3},
-    {"to_f64", op_to_f64, false, 0},
-    {"transposed", op_transposed, false, 0},
-    {"cat", op_cat, false, 4},
-    {"sum", op_sum, false, 1},
-    {"sum_rows", op_sum_rows, false, 1},
-    {"sum_columns", op_sum_columns, false, 1},
-    {"amax", op_amax, false, 1},
-    {"softmax", op_softmax, true, 0},
-    {"layer_norm", op_layer_norm, true, 0},
+#define OP(name, backward, arrays, call) {#name, op_##name, backward, arrays},
+#include "support/op_rows.def"
 };
 enum { OPS = sizeof ops / sizeof *ops };
 
@@ -114,37 +40,54 @@ static const struct {
     int64_t bytes;
 } sizes[] = {{"4k", 4 << 10}, {"256k", 256 << 10}, {"16m", 16 << 20}};
 
-static weft_tensor *filled(weft_dtype dtype, int64_t rows, int64_t columns, int stream)
+static weft_tensor *filled(weft_dtype dtype, int64_t rows, int stream, float scale, float offset)
 {
-    weft_tensor *t = bench_need(weft_empty(WEFT_F32, (int64_t[]){rows, columns}, 2));
+    weft_tensor *t = bench_need(weft_empty(WEFT_F32, (int64_t[]){rows, COLUMNS}, 2));
 
-    bench_fill(t, stream, 0, 0.5f, 0.75f);
+    bench_fill(t, stream, 0, scale, offset);
     return bench_need(weft_cast(t, dtype));
+}
+
+/* Whole numbers below `limit`, in an order without pattern; every element of a row has another. */
+static weft_tensor *indices(const int64_t *shape, int ndim, int64_t limit)
+{
+    weft_tensor *t = bench_need(weft_empty(WEFT_I64, shape, ndim));
+    int64_t *at = weft_data(t), n = weft_numel(t);
+
+    for (int64_t i = 0; i < n; i++) at[i] = (i * 97 + i / limit * 31) % limit;
+    return t;
 }
 
 static struct operands make_operands(weft_dtype dtype, int64_t bytes)
 {
     int64_t rows = bytes / (int64_t)weft_dtype_size(dtype) / COLUMNS, row[] = {COLUMNS};
-    struct operands o = {filled(dtype, rows, COLUMNS, 1),
-                         filled(dtype, rows, COLUMNS, 2),
-                         weft_full(dtype, row, 1, 1.25),
-                         weft_full(dtype, row, 1, 0.5),
-                         NULL,
-                         weft_full(dtype, row, 1, 0.5),
-                         filled(dtype, rows, COLUMNS, 3)};
+    struct operands o = {.x = filled(dtype, rows, 1, 0.5f, 0.75f),
+                         .y = filled(dtype, rows, 2, 0.5f, 0.75f),
+                         .both = filled(dtype, rows, 6, 3, 0),
+                         .above = filled(dtype, rows, 4, 0.5f, 1.75f),
+                         .below = filled(dtype, rows, 5, 0.45f, 0.5f),
+                         .w = weft_full(dtype, row, 1, 1.25),
+                         .bias = weft_full(dtype, row, 1, 0.5),
+                         .row = weft_full(dtype, row, 1, 0.5),
+                         .total = filled(dtype, rows, 3, 0.5f, 0.75f),
+                         .index = indices((int64_t[]){rows}, 1, rows),
+                         .place = indices((int64_t[]){rows, COLUMNS}, 2, COLUMNS)};
 
     o.mask = bench_need(weft_lt(o.x, o.y));
     return o;
 }
 
-static void call_once(const struct op *op, const struct operands *o, bool backward)
+static void call_once(const struct op *op, const struct operands *o, weft_tensor *gradient)
 {
     weft_scope *scope = weft_scope_open();
     weft_tensor *y = bench_need(op->call(o));
 
-    if (backward) {
-        WEFT_CHECK(weft_backward_from(y, o->y));
+    if (gradient) {
+        WEFT_CHECK(weft_backward_from(y, gradient));
         weft_zero_grad(o->x);
+        weft_zero_grad(o->both);
+        weft_zero_grad(o->above);
+        weft_zero_grad(o->below);
     }
     weft_scope_close(scope);
 }
@@ -152,16 +95,22 @@ static void call_once(const struct op *op, const struct operands *o, bool backwa
 /* Of one call, the best round; CPU time, since nothing waits. */
 static double seconds_of(const struct op *op, const struct operands *o, bool backward)
 {
-    double best = INFINITY, began = bench_cpu_now();
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *gradient =
+        backward ? bench_need(weft_full_like(bench_need(op->call(o)), 0.75)) : NULL;
+    double best = INFINITY, began;
     int calls = 1;
 
-    call_once(op, o, backward);
+    call_once(op, o, gradient);
+    began = bench_cpu_now();
+    call_once(op, o, gradient);
     calls += (int)(2e-3 / (bench_cpu_now() - began + 1e-7));
     for (int round = 0; round < ROUNDS; round++) {
         began = bench_cpu_now();
-        for (int i = 0; i < calls; i++) call_once(op, o, backward);
+        for (int i = 0; i < calls; i++) call_once(op, o, gradient);
         best = fmin(best, (bench_cpu_now() - began) / calls);
     }
+    weft_scope_close(scope);
     return best;
 }
 
@@ -183,25 +132,32 @@ static double memcpy_speed(int64_t bytes)
     return 2 * (double)bytes / best;
 }
 
-static void measure(weft_dtype dtype, int s, double memory, double *least)
+static void measure(weft_dtype dtype, int s, const char *word, double *least)
 {
     struct operands o = make_operands(dtype, sizes[s].bytes);
     const char *type = weft_dtype_name(dtype), *size = sizes[s].name;
+    bool large = s == 2;
+    double memory = large ? memcpy_speed(sizes[s].bytes) : 0;
 
     for (int i = 0; i < OPS; i++) {
-        double time = seconds_of(&ops[i], &o, false);
+        double time;
 
+        if (!strstr(ops[i].name, word)) continue;
+        time = seconds_of(&ops[i], &o, false);
         bench_line(1e9 * time, "ns", "ops.ns.%s.%s.%s", ops[i].name, type, size);
-        if (memory > 0 && ops[i].bandwidth) {
-            double share = ops[i].bandwidth * (double)sizes[s].bytes / time / memory;
+        if (large && ops[i].arrays) {
+            double share = ops[i].arrays * (double)sizes[s].bytes / time / memory;
 
             bench_line(share, "ratio", "ops.bandwidth.%s.%s", ops[i].name, type);
             *least = fmin(*least, share);
         }
     }
     weft_set_requires_grad(o.x, true);
+    weft_set_requires_grad(o.both, true);
+    weft_set_requires_grad(o.above, true);
+    weft_set_requires_grad(o.below, true);
     for (int i = 0; i < OPS; i++)
-        if (ops[i].backward)
+        if (ops[i].backward == BOTH && strstr(ops[i].name, word))
             bench_line(1e9 * seconds_of(&ops[i], &o, true), "ns", "ops.ns.%s_backward.%s.%s",
                        ops[i].name, type, size);
 }
@@ -209,6 +165,7 @@ static void measure(weft_dtype dtype, int s, double memory, double *least)
 int main(int argc, char **argv)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
+    const char *word = argc > 1 ? argv[1] : "";
     double least = INFINITY;
 
     WEFT_CHECK(weft_init(&argc, &argv));
@@ -216,9 +173,9 @@ int main(int argc, char **argv)
         for (int s = 0; s < 3; s++) {
             weft_scope *scope = weft_scope_open();
 
-            measure(dtypes[d], s, s == 2 ? memcpy_speed(sizes[s].bytes) : 0, &least);
+            measure(dtypes[d], s, word, &least);
             weft_scope_close(scope);
         }
-    bench_line(least, "ratio", "ops.bandwidth");
+    if (isfinite(least)) bench_line(least, "ratio", "ops.bandwidth");
     return weft_finalize();
 }

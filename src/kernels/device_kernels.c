@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "device/device.h"
+#include "kernels/cpu/threads/split.h"
 
 static wf_kernel_prepare *const cpu_kernels[WF_KERNEL_COUNT] = {
 #define WF_KERNEL(name, devices) [WF_KERNEL_##name] = wf_cpu_##name,
@@ -29,7 +30,7 @@ weft_status wf_prepare_kernel_on(weft_device device, enum wf_kernel kernel,
     wf_kernel_prepare *prepare;
     weft_status status;
 
-    if (device != WEFT_CUDA) return cpu_kernels[kernel](k);
+    if (device != WEFT_CUDA) return wf_prepare_on_threads(kernel, cpu_kernels[kernel], k);
     prepare = kernels_of_rank()->prepare[kernel];
     if (prepare) {
         status = prepare(k);

@@ -15,6 +15,7 @@ extern "C" {
 #define inline __host__ __device__ inline
 #include "kernels/cpu/isa/integer_math.h"
 #include "kernels/cpu/isa/pointwise/special_functions.h"
+#include "kernels/cpu/isa/pointwise/special_functions_f32.h"
 #include "kernels/cpu/isa/vmath.h"
 #undef inline
 #include "kernels/pointwise_functions.h"

@@ -97,6 +97,17 @@ static int64_t local_index_in_runs(const struct wf_walked_index *index, int64_t 
     return at >= 0 && at < index->runs[low].size ? index->first_local[low] + at : -1;
 }
 
+static inline int64_t read_index(const struct wf_walked_index *index, const char *at)
+{
+    return index->wide ? *(const int64_t *)(const void *)at : *(const int32_t *)(const void *)at;
+}
+
+static void die_of_index(const struct wf_kernel_call *k, int64_t v, int64_t global)
+{
+    WF_DIE("%s: index %lld is outside a dim of %lld elements", k->op, (long long)v,
+           (long long)global);
+}
+
 /* Bytes from the table's first element to where the indices point; -1: not on this rank. */
 static inline int64_t place_in_table(const struct wf_kernel_call *k,
                                      const struct wf_index_walk *walk, const char *const *at)
@@ -106,18 +117,51 @@ static inline int64_t place_in_table(const struct wf_kernel_call *k,
 
     for (int i = 0; i < walk->n_indices; i++) {
         const struct wf_walked_index *index = &walk->index[i];
-        int64_t v = index->wide ? *(const int64_t *)(const void *)at[i]
-                                : *(const int32_t *)(const void *)at[i];
+        int64_t v = read_index(index, at[i]);
         int64_t local = v < 0 && walk->wrap ? v + index->global : v;
 
-        if (local < 0 || local >= index->global)
-            WF_DIE("%s: index %lld is outside a dim of %lld elements", k->op, (long long)v,
-                   (long long)index->global);
+        if (local < 0 || local >= index->global) die_of_index(k, v, index->global);
         local = index->runs ? local_index_in_runs(index, local) : local - index->offset;
         here &= local >= 0 && local < index->size;
         place += local * index->table_step;
     }
     return here ? place : -1;
+}
+
+/* Places of `n` rows, whose index is i64 in a row and counts a dim that this rank has whole. */
+static void place_by_one_index(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
+                               const int64_t *at, int64_t n, int64_t *place)
+{
+    const int64_t global = walk->index[0].global, step = walk->index[0].table_step,
+                  along = walk->table_step[walk->n_dims - 1], wraps = walk->wrap ? global : 0;
+
+    for (int64_t j = 0; j < n; j++) {
+        int64_t v = at[j], local = v + (v < 0 ? wraps : 0);
+
+        if ((uint64_t)local >= (uint64_t)global) die_of_index(k, v, global);
+        place[j] = local * step + j * along;
+    }
+}
+
+static bool is_one_plain_index(const struct wf_index_walk *walk)
+{
+    const struct wf_walked_index *index = &walk->index[0];
+
+    return walk->n_indices == 1 && index->wide && !index->runs && index->size == index->global &&
+           index->step[walk->n_dims - 1] == sizeof(int64_t);
+}
+
+static void place_rows(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
+                       const char **at, int64_t n, int64_t *place)
+{
+    int last = walk->n_dims - 1;
+
+    for (int64_t j = 0; j < n; j++) {
+        int64_t own = place_in_table(k, walk, at);
+
+        place[j] = own < 0 ? -1 : own + j * walk->table_step[last];
+        for (int i = 0; i < walk->n_indices; i++) at[i] += walk->index[i].step[last];
+    }
 }
 
 struct index_cursor {
@@ -147,6 +191,8 @@ void wf_index_walk_run(const struct wf_kernel_call *k, const struct wf_index_wal
 {
     int last = walk->n_dims - 1;
     struct index_cursor c = {.table = table};
+    bool plain = is_one_plain_index(walk);
+    int64_t place[WF_INDEX_BLOCK];
 
     if (walk->count == 0) return;
     for (int i = 0; i < walk->n_indices; i++) c.index[i] = index[i];
@@ -154,12 +200,15 @@ void wf_index_walk_run(const struct wf_kernel_call *k, const struct wf_index_wal
         const char *at[WF_MAX_INDICES];
 
         for (int i = 0; i < walk->n_indices; i++) at[i] = c.index[i];
-        for (int64_t j = 0; j < walk->shape[last]; j++, rows += walk->row_bytes) {
-            int64_t place = place_in_table(k, walk, at);
+        for (int64_t j = 0; j < walk->shape[last]; j += WF_INDEX_BLOCK) {
+            int64_t left = walk->shape[last] - j, n = left < WF_INDEX_BLOCK ? left : WF_INDEX_BLOCK;
 
-            visit(walk, with, place < 0 ? NULL : c.table + j * walk->table_step[last] + place,
-                  rows);
-            for (int i = 0; i < walk->n_indices; i++) at[i] += walk->index[i].step[last];
+            if (plain)
+                place_by_one_index(k, walk, (const int64_t *)(const void *)at[0] + j, n, place);
+            else
+                place_rows(k, walk, at, n, place);
+            visit(walk, with, c.table + j * walk->table_step[last], n, place, rows);
+            rows += n * walk->row_bytes;
         }
     } while (advance(walk, &c));
 }

@@ -50,9 +50,13 @@ weft_status wf_index_walk_make(const struct wf_kernel_call *k, struct wf_index_w
 
 void wf_index_walk_free(struct wf_index_walk *walk);
 
-/** What is done with each row: `table` is NULL where this rank has none of it. */
+/** Elements of a block of rows. */
+enum { WF_INDEX_BLOCK = 256 };
+
+/** What is done with `n` rows that follow each other: row i belongs to `table` + place[i], in bytes;
+ *  place[i] is -1 where this rank has none of it. */
 typedef void wf_index_visit(const struct wf_index_walk *walk, const void *with, char *table,
-                            char *row);
+                            int64_t n, const int64_t *place, char *rows);
 
 /** Visit the rows in their order. An index outside its dim ends the job. */
 void wf_index_walk_run(const struct wf_kernel_call *k, const struct wf_index_walk *walk,

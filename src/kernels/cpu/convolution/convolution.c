@@ -4,8 +4,8 @@
  *   x [N,C,S...]   w [O,C,K...]   bias [O] or NULL   y, d [N,O,T...]
  *   x [N,G,C,S...] w [G,O,C,K...] bias [G,O] or NULL y, d [N,G,O,T...]     with groups
  *
- * f32 and 16-bit floats are oneDNN's; a 16-bit float for which it has no kernel on this machine is
- * computed in f32. f64 has loops of its own.
+ * f32 and 16-bit floats are oneDNN's, but for kernels of one place (one_place.h); a 16-bit float
+ * for which it has no kernel on this machine is computed in f32. f64 has loops of its own.
  */
 #include "kernels/cpu/convolution/convolution.h"
 
@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/convolution/dense.h"
+#include "kernels/cpu/convolution/one_place.h"
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/operands/operand_checks.h"
@@ -22,6 +23,7 @@ enum { X, W, Y, BIAS, OPERANDS };
 
 struct convolution {
     struct wf_conv conv;
+    struct wf_one_place_conv *one_place;     /* NULL: oneDNN's or plain loops */
     struct wf_dnnl_conv *dnnl;               /* NULL: plain loops, or nothing to add up */
     const struct wf_plain_conv_table *plain; /* NULL: the result is the bias, or 0 */
     struct wf_dense operand[OPERANDS];
@@ -33,6 +35,7 @@ static void convolution_free(void *prep)
     struct convolution *p = prep;
 
     for (int i = 0; i < OPERANDS; i++) wf_dense_free(&p->operand[i]);
+    wf_one_place_conv_free(p->one_place);
     wf_dnnl_conv_free(p->dnnl);
     wf_scratch_release();
     wf_free(p);
@@ -86,7 +89,9 @@ static void convolution_run(const struct wf_kernel_call *k, void *const *out, co
             at[i] = result = wf_dense_place(&p->operand[i], out[0], scratch);
     }
     o = (struct wf_conv_operands){at[X], at[W], at[Y], at[BIAS]};
-    if (p->dnnl)
+    if (p->one_place)
+        wf_one_place_conv_run(p->one_place, &o, scratch);
+    else if (p->dnnl)
         wf_dnnl_conv_run(p->dnnl, &o, scratch);
     else if (p->plain)
         p->plain->run(&p->conv, &o);
@@ -149,6 +154,8 @@ static uint8_t choose_implementation(struct convolution *p, uint8_t dtype)
 
     p->conv.dtype = compute;
     if (is_empty_sum(&p->conv)) return dtype;
+    if (compute == dtype) p->one_place = wf_one_place_conv_new(&p->conv, &p->own_scratch);
+    if (p->one_place) return dtype;
     if (compute != dtype && wf_kernels_isa_level() >= 5) {
         p->dnnl = wf_dnnl_conv_new(&p->conv, dtype, &p->own_scratch);
         if (p->dnnl) return dtype;

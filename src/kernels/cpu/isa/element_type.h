@@ -6,7 +6,8 @@
  *     #include "kernels/cpu/isa/norm.inc"
  *
  * WF_E is the element in memory, WF_T the type it is computed in, WF_LOAD and WF_STORE go between
- * them, WF_SCALAR makes a WF_T of a double, WF_NAME(f) is f_bf16, WF_IS_REAL is 1 for floats.
+ * them, WF_SCALAR makes a WF_T of a double, WF_NAME(f) is f_bf16, WF_IS_REAL is 1 for floats, WF_IN_F32 for those
+ * that are computed in f32.
  * WF_EXP etc. are what pointwise.def needs. Included again and again, hence no guard.
  */
 #include <limits.h>
@@ -14,7 +15,7 @@
 #include "base/elements/dtype.h"
 #include "kernels/cpu/isa/integer_math.h"
 #include "kernels/cpu/isa/libm_vectors.h"
-#include "kernels/cpu/isa/pointwise/special_functions.h"
+#include "kernels/cpu/isa/pointwise/special_functions_f32.h"
 #include "kernels/cpu/isa/vmath.h"
 #include "kernels/pointwise_functions.h"
 
@@ -41,6 +42,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #undef WF_LOWEST
 #undef WF_HIGHEST
 #undef WF_IS_REAL
+#undef WF_IN_F32
 #undef WF_DIV_TRUNC
 #undef WF_DIV_FLOOR
 #undef WF_CEIL
@@ -127,6 +129,12 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_LOWEST 0
 #define WF_HIGHEST UINT8_MAX
 #define WF_IS_REAL 0
+#endif
+
+#if defined(WF_TYPE_F32) || defined(WF_TYPE_BF16) || defined(WF_TYPE_F16)
+#define WF_IN_F32 1
+#else
+#define WF_IN_F32 0
 #endif
 
 #undef WF_TYPE_F32

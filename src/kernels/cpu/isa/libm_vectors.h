@@ -30,7 +30,6 @@
     VECTORS(name, double, double) VECTORS_F(name##f, float, float) PLAIN_OF_TWO(name)
 
 OF_ONE(exp2)
-OF_ONE(expm1)
 OF_ONE(log2)
 OF_ONE(log10)
 OF_ONE(log1p)

@@ -15,40 +15,41 @@
 #include "kernels/cpu/pointwise/elementwise.h"
 #include "kernels/operands/operand_checks.h"
 
-static void take_row(const struct wf_index_walk *walk, const void *with, char *table, char *row)
+static void take_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
+                      const int64_t *place, char *rows)
 {
     (void)with;
-    if (table)
-        memcpy(row, table, (size_t)walk->row_bytes);
-    else
-        memset(row, 0, (size_t)walk->row_bytes);
+    for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
+        if (place[i] >= 0)
+            memcpy(rows, table + place[i], (size_t)walk->row_bytes);
+        else
+            memset(rows, 0, (size_t)walk->row_bytes);
 }
 
-static void take_4_bytes(const struct wf_index_walk *walk, const void *with, char *table, char *row)
-{
-    static const char zeros[4];
-
-    (void)walk;
-    (void)with;
-    memcpy(row, table ? table : zeros, 4);
-}
-
-static void take_8_bytes(const struct wf_index_walk *walk, const void *with, char *table, char *row)
-{
-    static const char zeros[8];
-
-    (void)walk;
-    (void)with;
-    memcpy(row, table ? table : zeros, 8);
-}
+/* Rows of one element. */
+#define TAKE_ELEMENTS(name, type)                                                                  \
+    static void name(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,   \
+                     const int64_t *place, char *rows)                                             \
+    {                                                                                              \
+        type *to = (type *)(void *)rows;                                                           \
+                                                                                                   \
+        (void)walk, (void)with;                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            to[i] = place[i] < 0 ? 0 : *(const type *)(const void *)(table + place[i]);            \
+    }
+TAKE_ELEMENTS(take_2_bytes, uint16_t)
+TAKE_ELEMENTS(take_4_bytes, uint32_t)
+TAKE_ELEMENTS(take_8_bytes, uint64_t)
 
 static void run_take(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                      const struct wf_scalars *scalars)
 {
     const struct wf_index_walk *walk = k->prep;
-    wf_index_visit *visit = walk->row_bytes == 4   ? take_4_bytes
-                            : walk->row_bytes == 8 ? take_8_bytes
-                                                   : take_row;
+    int64_t bytes = walk->row_elements == 1 ? walk->row_bytes : 0;
+    wf_index_visit *visit = bytes == 2   ? take_2_bytes
+                            : bytes == 4 ? take_4_bytes
+                            : bytes == 8 ? take_8_bytes
+                                         : take_rows;
 
     (void)scalars;
     wf_index_walk_run(k, walk, (char *)in[0], out[0], (const char *const *)(in + 1), visit, NULL);

@@ -90,17 +90,54 @@ static void put_free(void *prep)
     wf_free(p);
 }
 
-static void put_row(const struct wf_index_walk *walk, const void *with, char *table, char *row)
+static void put_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
+                     const int64_t *place, char *rows)
 {
     (void)with;
-    if (table) memcpy(table, row, (size_t)walk->row_bytes);
+    for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
+        if (place[i] >= 0) memcpy(table + place[i], rows, (size_t)walk->row_bytes);
 }
 
-static void join_rows(const struct wf_index_walk *walk, const void *with, char *table, char *row)
+static void join_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
+                      const int64_t *place, char *rows)
 {
     const struct put *p = with;
 
-    if (table) p->join(walk->row_elements, table, row);
+    for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
+        if (place[i] >= 0) p->join(walk->row_elements, table + place[i], rows);
+}
+
+/* Rows of one element, which are most of what gather's gradient and scatter do. */
+#define EACH_ELEMENT(name, type, statement)                                                        \
+    static void name(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,   \
+                     const int64_t *place, char *rows)                                             \
+    {                                                                                              \
+        const type *from = (const type *)(const void *)rows;                                       \
+                                                                                                   \
+        (void)walk, (void)with;                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type *to = (type *)(void *)(table + place[i]);                                         \
+                                                                                                   \
+            if (place[i] >= 0) statement;                                                          \
+        }                                                                                          \
+    }
+EACH_ELEMENT(put_2_bytes, uint16_t, *to = from[i])
+EACH_ELEMENT(put_4_bytes, uint32_t, *to = from[i])
+EACH_ELEMENT(put_8_bytes, uint64_t, *to = from[i])
+EACH_ELEMENT(add_each_f32, float, *to += from[i])
+EACH_ELEMENT(add_each_f64, double, *to += from[i])
+
+static wf_index_visit *visit_of_rows(const struct put *p)
+{
+    int64_t bytes = p->walk.row_elements == 1 ? p->walk.row_bytes : 0;
+
+    if (bytes && p->join == add_f32) return add_each_f32;
+    if (bytes && p->join == add_f64) return add_each_f64;
+    if (p->join) return join_rows;
+    return bytes == 2   ? put_2_bytes
+           : bytes == 4 ? put_4_bytes
+           : bytes == 8 ? put_8_bytes
+                        : put_rows;
 }
 
 static void begin_result(const struct put *p, void *result, const void *const *in)
@@ -130,7 +167,7 @@ static void run_put(const struct wf_kernel_call *k, void *const *out, const void
         p->widen(p->n_rows, rows, &from, scalars);
     }
     for (int i = 0; i < p->walk.n_indices; i++) index[i] = in[p->index_operand[i]];
-    wf_index_walk_run(k, &p->walk, result, rows, index, p->join ? join_rows : put_row, p);
+    wf_index_walk_run(k, &p->walk, result, rows, index, visit_of_rows(p), p);
     if (p->round) {
         const void *from = result;
 

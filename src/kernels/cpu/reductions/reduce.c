@@ -27,10 +27,11 @@ struct reduce {
     wf_reduce_finish *finish;
     struct wf_loop_nest kept, reduced; /* walked; operands X and Y, Y stands still in `reduced` */
     struct wf_loop_dim line;           /* lines: the inner reduced dim */
-    struct wf_loop_dim rows, columns;  /* columns: a reduced dim, and the inner kept dim */
-    int64_t bytes, out_bytes;          /* of an element */
-    bool empty;                        /* something reduced has size 0 */
-    bool scaled;                       /* by the call's number; else by `scale` */
+    /* columns: a reduced dim, and the inner kept dim; rows of a matrix: the kept dim */
+    struct wf_loop_dim rows, columns;
+    int64_t bytes, out_bytes; /* of an element */
+    bool empty;               /* something reduced has size 0 */
+    bool scaled;              /* by the call's number; else by `scale` */
     double scale;
     /* what MAP needs: an input, or the same number for all outputs, or nothing */
     bool has_numbers, has_number;
@@ -100,6 +101,28 @@ static void run_lines(const struct wf_kernel_call *k, void *const *out, const vo
         } while (!p->empty && wf_loop_walk_next(&p->reduced, &reduced));
         p->finish(1, &acc, (char *)out[0] + y * p->out_bytes, 1, scale);
     } while (wf_loop_walk_next(&p->kept, &kept));
+}
+
+/* One dim is kept and one, dense, is reduced: a row of a matrix for each output. */
+static void run_matrix_rows(const struct wf_kernel_call *k, void *const *out, const void *const *in,
+                            const struct wf_scalars *scalars)
+{
+    const struct reduce *p = k->prep;
+    const char *x = in[0];
+    char *y = out[0];
+    const double *number = p->has_number ? &p->number : NULL;
+    double scale = scale_of_call(p, scalars);
+    uint64_t acc[WF_REDUCE_COLUMNS];
+
+    for (int64_t r = 0; r < p->rows.size; r += WF_REDUCE_COLUMNS) {
+        int64_t left = p->rows.size - r, n = left < WF_REDUCE_COLUMNS ? left : WF_REDUCE_COLUMNS;
+
+        p->loops.start(n, acc);
+        p->loops.lines(n, p->rows.step[X] / p->bytes, p->line.size, x, number, acc);
+        p->finish(n, acc, y, 1, scale);
+        x += n * p->rows.step[X];
+        y += n * p->out_bytes;
+    }
 }
 
 /* One piece of at most WF_REDUCE_COLUMNS outputs. */
@@ -211,6 +234,10 @@ static weft_status choose_loops(struct reduce *p, struct wf_kernel_call *k)
     dense = unit_stride_dim(&p->reduced, p->bytes);
     p->line = wf_loop_nest_remove_dim(&p->reduced, dense >= 0 ? dense : p->reduced.n_dims - 1);
     k->run = run_lines;
+    if (dense < 0 || p->empty || p->kept.n_dims != 1 || p->reduced.n_dims != 0) return WEFT_OK;
+    if (p->has_numbers) return WEFT_OK;
+    p->rows = wf_loop_nest_remove_dim(&p->kept, 0);
+    k->run = run_matrix_rows;
     return WEFT_OK;
 }
 

@@ -16,6 +16,9 @@ typedef void wf_reduce_finish(int64_t n, const void *acc, void *y, int64_t strid
 struct wf_reduce_loops {
     /** acc[0] takes in n elements without gaps. `number` of this output; NULL: the op has none. */
     void (*line)(int64_t n, const void *x, const void *number, void *acc);
+    /** acc[r] takes in the n elements from x[r * stride] on; the same number for all. */
+    void (*lines)(int64_t rows, int64_t stride, int64_t n, const void *x, const void *number,
+                  void *acc);
     /** acc[j] takes in x[r * stride + j] of all rows, j < n <= WF_REDUCE_COLUMNS. */
     void (*columns)(int64_t rows, int64_t stride, int64_t n, const void *x, const void *numbers,
                     void *acc);
