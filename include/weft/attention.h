@@ -47,8 +47,31 @@ WEFT_API weft_tensor *weft_attention_with(weft_tensor *q, weft_tensor *k, weft_t
                                           weft_attention_options options);
 
 /**
- * The same for packed heads: [B,T,3,H,D] -> [B,T,H,D], or with `grouped` [B,T,G,R+2,D], where each
- * group holds its R query heads, its key and its value -> [B,T,G,R,D].
+ * The same, and the natural logarithm of each query's sum of e^score in `lse`: [B,H,Tq], or
+ * [B,G,R,Tq] for q [B,Tq,G,R,D]; f32 (f64 of f64), -infinity for a query that sees no key. Both
+ * have gradients. It is what merges attention over some of the keys with attention over others.
+ */
+WEFT_API weft_tensor *weft_attention_lse(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                         weft_attention_options options, weft_tensor **lse);
+
+/**
+ * Attention over two sets of keys from attention over each: results [B,Tq,H,D] with lse [B,H,Tq],
+ * or [B,Tq,G,R,D] with [B,G,R,Tq], as weft_attention_lse gives them.
+ *
+ * lse: NULL, or where that of both goes, for the next merge. A query that saw no key in one of them
+ * has just the other's result; in neither, 0 and -infinity.
+ * dtype: where results have one, that; else f32, for sums of 16-bit results without rounding
+ * ranks: every rank of the inputs' mesh; nothing is sent where they lie alike
+ * fails: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE
+ * grad:  to all four
+ */
+WEFT_API weft_tensor *weft_attention_merge(weft_tensor *out_a, weft_tensor *lse_a,
+                                           weft_tensor *out_b, weft_tensor *lse_b,
+                                           weft_tensor **lse);
+
+/**
+ * weft_attention_with for packed heads: [B,T,3,H,D] -> [B,T,H,D], or with `grouped` [B,T,G,R+2,D],
+ * where each group holds its R query heads, its key and its value -> [B,T,G,R,D].
  */
 WEFT_API weft_tensor *weft_attention_packed_with(weft_tensor *qkv, weft_attention_options options);
 

@@ -72,6 +72,29 @@ WEFT_API weft_tensor *weft_tensordot(weft_tensor *a, weft_tensor *b, const int *
 WEFT_API weft_tensor *weft_grouped_mm(weft_tensor *x, weft_tensor *w, weft_tensor *ends);
 
 /**
+ * Eigenvalues, ascending [*,N], of the symmetric matrices (x + xT) / 2; x [*,N,N] of f32 or f64,
+ * which is computed in f64. `vectors`: NULL, or where the eigenvectors go, in columns [*,N,N]; of
+ * each the largest element is positive.
+ *
+ * ranks: every rank of x's mesh; matrices are made whole, leading dims stay as they are
+ * fails: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE. What is not finite gives NaN
+ * grad:  symmetric, through both; as in torch infinite where two eigenvalues are equal and vectors
+ *        have a gradient
+ */
+WEFT_API weft_tensor *weft_eigh(weft_tensor *x, weft_tensor **vectors);
+
+/**
+ * x = U diag(s) vh, x [*,M,N] of f32 or f64, computed in f64. With K the smaller of M and N: U
+ * [*,M,K], s [*,K], descending, vh [*,K,N]; s and vh: where they go, or NULL. The largest element
+ * of each column of U is positive.
+ *
+ * ranks, fails: as weft_eigh
+ * grad:  through all three; as in torch it is infinite where singular values are equal, or 0, and
+ *        U or vh has a gradient
+ */
+WEFT_API weft_tensor *weft_svd(weft_tensor *x, weft_tensor **s, weft_tensor **vh);
+
+/**
  * x [*,K...], w [N...,K...], bias [N...] or NULL -> x wT + bias [*,N...].
  *
  * `k_dims` says how many trailing dims of x and w are contracted (1 for a plain linear layer); the

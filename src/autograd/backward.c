@@ -259,10 +259,14 @@ static weft_status run_vjp(struct wf_tape_node *node)
     return status;
 }
 
-static void drop_node_gradient(struct wf_tape_node *node)
+static void drop_node_gradients(struct wf_tape_node *node)
 {
     weft_release(node->grad);
     node->grad = NULL;
+    for (int j = 0; j < WF_NODE_FURTHER_OUTPUTS; j++) {
+        weft_release(node->further_grads[j]);
+        node->further_grads[j] = NULL;
+    }
 }
 
 /* After a failure: gradients that no vjp consumed must not enter the next backward, nor may that
@@ -277,7 +281,7 @@ static void drop_undelivered_gradients(struct wf_tape_node *root)
 
         if (node->mark == work.epoch) continue;
         node->mark = work.epoch;
-        drop_node_gradient(node);
+        drop_node_gradients(node);
         for (int i = 0; i < node->n_in; i++) {
             if (node->producers[i]) push_node(node->producers[i]);
             if (node->leaves[i] && node->leaves[i]->grad_state)
@@ -301,7 +305,7 @@ static weft_status run_ready_nodes(struct wf_tape_node *root, bool retain)
             drop_undelivered_gradients(root);
             return status;
         }
-        drop_node_gradient(node);
+        drop_node_gradients(node);
         if (!retain) {
             node->used = true;
             wf_tape_node_release_saved(node);

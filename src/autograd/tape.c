@@ -59,6 +59,7 @@ struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *n
     node->context = NULL;
     node->release_context = NULL;
     node->grad = NULL;
+    for (int j = 0; j < WF_NODE_FURTHER_OUTPUTS; j++) node->further_grads[j] = NULL;
     node->number = ++nodes.recorded;
     node->refs = 1;
     node->n_in = n_in;
@@ -83,6 +84,29 @@ void wf_tape_node_add_order_edge(struct wf_tape_node *node, struct wf_tape_node 
     node->leaves[node->n_in] = NULL;
     node->producers[node->n_in++] = earlier;
     earlier->refs++;
+}
+
+/* The gradient of a further output waits in the node that made it. */
+static void deliver_to_maker(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in)
+{
+    (void)in;
+    node->producers[0]->further_grads[node->v[0]] = grad ? weft_retain(grad) : NULL;
+}
+
+/* Of another handle: the maker may have saved `out`, and would keep itself alive. */
+weft_tensor *wf_tape_record_further_output(weft_tensor *first, int which, weft_tensor *out)
+{
+    struct wf_tape_node *node;
+    weft_tensor *seen;
+
+    if (!first || !out || !first->node) return out;
+    WF_ASSERT(which >= 0 && which < WF_NODE_FURTHER_OUTPUTS);
+    seen = wf_tensor_new(out->layout, wf_block_retain(out->block), out->data, out->origin);
+    seen->in_flight = out->in_flight;
+    node = wf_tape_record(seen, deliver_to_maker, first->node->name, &first, 1);
+    node->order_only = 1;
+    node->v[0] = which;
+    return seen;
 }
 
 void wf_tape_node_release_saved(struct wf_tape_node *node)
@@ -127,6 +151,7 @@ static void release_node_references(struct wf_tape_node *node)
     }
     wf_tape_node_release_saved(node);
     if (node->grad) weft_release(node->grad);
+    for (int j = 0; j < WF_NODE_FURTHER_OUTPUTS; j++) weft_release(node->further_grads[j]);
     if (node->context) node->release_context(node->context);
 }
 

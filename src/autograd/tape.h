@@ -10,7 +10,8 @@
 
 #include "tensor/tensor.h"
 
-enum { WF_NODE_INPUTS = 8, WF_NODE_SAVED = 12 };
+/* further outputs: of an op that gives several, those behind the first */
+enum { WF_NODE_INPUTS = 8, WF_NODE_SAVED = 12, WF_NODE_FURTHER_OUTPUTS = 2 };
 
 struct wf_tape_node;
 struct wf_saved_shards;
@@ -20,7 +21,8 @@ struct wf_saved_shards;
  *
  * Sets in_grads[i] for every input with wf_tape_node_needs_grad(node, i); results belong to the
  * open scope, which the caller closes. A slot left NULL with an error recorded ends the backward.
- * `grad` is NULL for a node that was reached by order alone (wf_tape_node_add_order_edge).
+ * `grad` is NULL for a node that was reached by order alone (wf_tape_node_add_order_edge), or by
+ * another output alone (wf_tape_record_further_output).
  */
 typedef void wf_vjp(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads);
 
@@ -40,7 +42,8 @@ struct wf_tape_node {
     double s[4];                          /* the call's scalars */
     int64_t v[4];
     weft_tensor *grad; /* the sum of the output's gradient during backward */
-    uint64_t number;   /* of recording, on this thread: backward runs the later node first */
+    weft_tensor *further_grads[WF_NODE_FURTHER_OUTPUTS]; /* those of further outputs; or NULL */
+    uint64_t number; /* of recording, on this thread: backward runs the later node first */
     int32_t refs, n_in;
     uint8_t order_only; /* bits of inputs that only order the walk: no gradient goes to them */
     int32_t deps;       /* consumers still to come during backward */
@@ -71,6 +74,13 @@ struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *n
  * must accept a NULL gradient, and `node` must have a free input.
  */
 void wf_tape_node_add_order_edge(struct wf_tape_node *node, struct wf_tape_node *earlier);
+
+/**
+ * Output `which` (0: the one behind the first) of the node that made `first` is `out`. gives: a
+ * handle to it that has a gradient too, whose sum is in further_grads when the vjp of that node
+ * runs; `out` itself where `first` was not recorded.
+ */
+weft_tensor *wf_tape_record_further_output(weft_tensor *first, int which, weft_tensor *out);
 
 /** Save a tensor for backward in a slot; NULL is allowed. */
 static inline void wf_tape_node_save(struct wf_tape_node *node, int slot, weft_tensor *t)

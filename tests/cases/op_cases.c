@@ -14,6 +14,7 @@
 #define SMALL (1u << WEFT_U8 | 1u << WEFT_BOOL)
 #define SMALL_WHOLES (1u << WEFT_I16 | 1u << WEFT_I8)
 #define F32_F64 (1u << WEFT_F32 | 1u << WEFT_F64)
+#define WIDE_FLOATS (1u << WEFT_F32 | 1u << WEFT_F64)
 #define NUMBERS (FLOATS | WHOLES)
 #define NO_ATTR .attr_words = 0
 #define NO_SCALAR .scalars.s = {0}

@@ -207,10 +207,10 @@ static void check_read(struct wf_list_recorder *r, const struct wf_operand *oper
 {
     struct wf_storage *storage = &r->list->storages[operand->storage];
 
-    if (storage->kind != WF_STORAGE_MADE || storage->written || storage->bytes == 0) return;
+    if (storage->kind != WF_STORAGE_MADE || storage->written) return;
     if (r->segments)
         storage->from_host = storage->written = true;
-    else
+    else if (storage->bytes > 0)
         break_with_op(r, "%s reads elements that no op has made: give them as an input", reader);
 }
 
