@@ -39,6 +39,12 @@ typedef struct weft_compile_config {
      * is noticed, computes what it would without, and is recorded once more.
      */
     bool fullgraph;
+    /**
+     * Sizes of inputs are expected to change: for each new size the function runs once more to plan
+     * it. That is no capture, and not limited by most_variants, as long as the ops are the same and
+     * differ in sizes alone. Without it so from the third size on. PyTorch: mark_dynamic
+     */
+    bool dynamic;
     int most_variants; /* lists for different inputs; 0: 8. Beyond them calls run the function */
     bool frozen;       /* a call that no list fits runs the function, and makes none; */
     bool frozen_error; /* or fails */
@@ -71,6 +77,20 @@ WEFT_API weft_compiled *weft_compile(weft_compiled_function *function, void *sta
 WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                         weft_tensor **out, int n_out);
 
+/**
+ * Compile the calls of a module: input and output hooks, parameters' views and forward. `paths`: of
+ * the modules of its tree whose paths match, with * for any characters ("blocks.*"); NULL: of m
+ * itself. The module owns what is made. A change of training mode, of hooks or of a parameter's
+ * tensor makes another list.
+ *
+ * ranks: any; local, all alike
+ * fails: WEFT_ERR_NOT_FOUND where no path matches, WEFT_ERR_STATE for a module that is compiled
+ */
+WEFT_API weft_status weft_compile_module(weft_module *m, const char *paths,
+                                         weft_compile_config config);
+/** What runs its calls; NULL: it is not compiled. ranks: any; local. gives: borrowed */
+WEFT_API const weft_compiled *weft_module_compiled(const weft_module *m);
+
 /** NULL is allowed. Before the release of an optimizer that it steps, and of its mesh.
  *  ranks: any; local */
 WEFT_API void weft_compiled_release(weft_compiled *compiled);
@@ -78,6 +98,7 @@ WEFT_API void weft_compiled_release(weft_compiled *compiled);
 /** What has happened so far. */
 typedef struct weft_compiled_counts {
     int64_t calls, replays; /* calls, and those that ran a list */
+    int64_t plans;           /* lists made like an earlier one, for other sizes */
     int64_t captures;       /* lists made */
     int64_t immediate;      /* calls that ran the function without making a list */
     int64_t backward_replays;

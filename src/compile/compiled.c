@@ -1,6 +1,7 @@
 /* compiled.c: the public functions: which list a call runs, and what happens when none fits. */
 #include <weft/compile.h>
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,9 +12,10 @@
 #include "compile/list/print_list.h"
 #include "compile/record/capture.h"
 #include "compile/replay/follow.h"
+#include "nn/module.h"
 #include "tensor/tensor.h"
 
-enum { MOST_VARIANTS = 8, MOST_TRIES = 2 };
+enum { MOST_VARIANTS = 8, MOST_TRIES = 2, MOST_LISTS = 64, RECORD_AFTER_DIFFERENCE = 4 };
 
 struct weft_compiled {
     struct wf_captured_function function;
@@ -24,7 +26,7 @@ struct weft_compiled {
     struct wf_segmented **segmented; /* without fullgraph: calls in segments, all of them */
     int n_segmented;
     struct wf_segmented **candidates; /* room for those whose guards hold */
-    bool differed;                    /* the last call went another way: record the next */
+    int to_record; /* a call went another way: so many more are recorded, or until one is new */
     int failed;                       /* captures that gave no list */
     bool warned;
     weft_compiled_counts counts;
@@ -43,8 +45,68 @@ weft_compiled *weft_compile(weft_compiled_function *function, void *state,
     compiled->config = config;
     if (compiled->config.most_variants <= 0) compiled->config.most_variants = MOST_VARIANTS;
     compiled->function =
-        (struct wf_captured_function){function, state, compiled->name, compiled->passes_off};
+        (struct wf_captured_function){function, state, compiled->name, compiled->passes_off, NULL};
     return compiled;
+}
+
+/* ---- modules ---- */
+
+static weft_status run_module(weft_tensor *const *in, int n_in, weft_tensor **out, int n_out,
+                              void *module)
+{
+    (void)n_out;
+    return wf_module_run_call(module, in, n_in, out);
+}
+
+static weft_status call_compiled_module(weft_module *m, weft_tensor *const *in, int n,
+                                        weft_tensor **outputs, void *compiled)
+{
+    return weft_compiled_call(compiled, in, n, outputs, wf_module_output_count(m));
+}
+
+static void release_compiled(void *compiled) { weft_compiled_release(compiled); }
+
+static weft_status compile_one_module(weft_module *m, weft_compile_config config)
+{
+    weft_compiled *compiled;
+
+    for (int i = 0; i < m->n_hooks; i++)
+        WF_NEED(!m->hooks[i].instead, WEFT_ERR_STATE, "compile: module '%s' is compiled already",
+                m->path);
+    if (!config.name) config.name = m->path[0] ? m->path : m->kind->type;
+    compiled = weft_compile(run_module, m, config);
+    if (!compiled) return weft_error_status();
+    compiled->function.module = m;
+    return wf_module_add_hook(m, (struct wf_hook){.instead = call_compiled_module,
+                                                  .payload = compiled,
+                                                  .release = release_compiled});
+}
+
+weft_status weft_compile_module(weft_module *m, const char *paths, weft_compile_config config)
+{
+    weft_module **modules;
+    weft_status status = WEFT_OK;
+    int n, compiled = 0;
+
+    WF_NEED_GIVEN(m, "compile: no module");
+    if (!paths) return compile_one_module(m, config);
+    modules = wf_module_list_tree(m, &n);
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        if (fnmatch(paths, modules[i]->path, 0) != 0) continue;
+        status = compile_one_module(modules[i], config);
+        compiled++;
+    }
+    wf_free(modules);
+    WF_NEED(status != WEFT_OK || compiled, WEFT_ERR_NOT_FOUND,
+            "compile: no module of '%s' has a path like '%s'", m->path, paths);
+    return status;
+}
+
+const weft_compiled *weft_module_compiled(const weft_module *m)
+{
+    for (int i = 0; i < WF_HANDLE(m)->n_hooks; i++)
+        if (m->hooks[i].instead == call_compiled_module) return m->hooks[i].payload;
+    return NULL;
 }
 
 void weft_compiled_release(weft_compiled *compiled)
@@ -159,21 +221,49 @@ static weft_status call_without_list(weft_compiled *compiled, weft_tensor *const
     return call_function(compiled, in, n_in, out, n_out);
 }
 
+/* The limit is on captures; sizes that change are planned beyond it. */
+static bool has_room(const weft_compiled *compiled)
+{
+    return compiled->counts.captures < compiled->config.most_variants ||
+           compiled->counts.plans > 0 || compiled->config.dynamic;
+}
+
 static bool may_capture(const weft_compiled *compiled)
 {
     return !compiled->config.frozen && !compiled->config.frozen_error &&
-           compiled->failed < MOST_TRIES && compiled->n_variants < compiled->config.most_variants;
+           compiled->failed < MOST_TRIES && has_room(compiled);
+}
+
+/* Lists of the same steps that there are already: from the second on, or with `dynamic`, another is
+ * one more plan of them. */
+static bool is_another_size(const weft_compiled *compiled, uint64_t steps)
+{
+    int same = 0;
+
+    for (int i = 0; i < compiled->n_variants; i++) same += compiled->variants[i]->steps == steps;
+    for (int i = 0; i < compiled->n_segmented; i++) same += compiled->segmented[i]->steps == steps;
+    return same >= (compiled->config.dynamic ? 1 : 2);
+}
+
+static void count_list(weft_compiled *compiled, uint64_t steps)
+{
+    if (is_another_size(compiled, steps))
+        compiled->counts.plans++;
+    else
+        compiled->counts.captures++;
 }
 
 static void add_variant(weft_compiled *compiled, struct wf_variant *variant)
 {
+    count_list(compiled, variant->steps);
+    if (compiled->n_variants == MOST_LISTS) /* the one that was used longest ago */
+        wf_variant_release(compiled->variants[--compiled->n_variants]);
     compiled->variants =
         wf_array_grow(compiled->variants, compiled->n_variants, sizeof(struct wf_variant *));
     memmove(&compiled->variants[1], &compiled->variants[0],
             (size_t)compiled->n_variants * sizeof variant);
     compiled->variants[0] = variant;
     compiled->n_variants++;
-    compiled->counts.captures++;
 }
 
 static weft_status capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
@@ -251,7 +341,7 @@ static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const 
                                              compiled->reason, sizeof compiled->reason);
     size_t n = (size_t)compiled->n_segmented + 1;
 
-    compiled->differed = false;
+    if (compiled->to_record > 0) compiled->to_record--;
     if (!made) {
         compiled->failed = MOST_TRIES;
         compiled->counts.immediate++;
@@ -264,8 +354,9 @@ static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const 
     }
     compiled->segmented = wf_realloc(compiled->segmented, n * sizeof(struct wf_segmented *));
     compiled->candidates = wf_realloc(compiled->candidates, n * sizeof(struct wf_segmented *));
+    compiled->to_record = 0;
+    count_list(compiled, made->steps);
     compiled->segmented[compiled->n_segmented++] = made;
-    compiled->counts.captures++;
     snprintf(compiled->reason, sizeof compiled->reason, "this call was captured");
     return status;
 }
@@ -295,7 +386,7 @@ static weft_status follow(weft_compiled *compiled, weft_tensor *const *in, int n
     compiled->counts.segments += result.segments;
     compiled->counts.plain += result.plain;
     compiled->counts.replays += result.differed_at < 0;
-    compiled->differed = result.differed_at >= 0;
+    if (result.differed_at >= 0) compiled->to_record = RECORD_AFTER_DIFFERENCE;
     snprintf(compiled->reason, sizeof compiled->reason, "%s", result.reason);
     return status;
 }
@@ -304,11 +395,11 @@ static weft_status call_in_segments(weft_compiled *compiled, weft_tensor *const 
                                     weft_tensor **out, int n_out)
 {
     int n = find_candidates(compiled, in, n_in, n_out);
-    bool more = compiled->n_segmented < compiled->config.most_variants &&
+    bool more = has_room(compiled) && compiled->n_segmented < MOST_LISTS &&
                 compiled->failed < MOST_TRIES && !compiled->config.frozen &&
                 !compiled->config.frozen_error;
 
-    if ((n == 0 || compiled->differed) && more)
+    if ((n == 0 || compiled->to_record > 0) && more)
         return capture_segments(compiled, in, n_in, out, n_out, n);
     if (n == 0) return call_without_list(compiled, in, n_in, out, n_out);
     return follow(compiled, in, n_in, out, n_out, n);

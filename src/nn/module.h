@@ -44,6 +44,10 @@ struct wf_hook {
      *  call: a tensor of the open scope; NULL with an error recorded. One hook of a module has it.
      */
     weft_tensor *(*view_parameter)(const weft_module *m, int index, void *payload);
+    /** Runs instead of the call: the other hooks, parameters' views and forward, which
+     *  wf_module_run_call runs. One hook of a module has it. */
+    weft_status (*instead)(weft_module *m, weft_tensor *const *in, int n, weft_tensor **outputs,
+                           void *payload);
     weft_input_hook *input;
     weft_output_hook *output;   /* for modules of one output, instead of */
     weft_outputs_hook *outputs; /* this one */
@@ -125,6 +129,10 @@ weft_status wf_check_no_outside_ties(weft_module *m, const char *who);
  *        payload is released then too
  */
 weft_status wf_module_add_hook(weft_module *m, struct wf_hook hook);
+
+/** What a call runs in its scope, but for a hook `instead`; `outputs` has room for the module's. */
+weft_status wf_module_run_call(weft_module *m, weft_tensor *const *inputs, int n,
+                               weft_tensor **outputs);
 
 /** The hook of m that views its parameters, or NULL; valid until a hook is added. */
 const struct wf_hook *wf_module_view_hook(const weft_module *m);

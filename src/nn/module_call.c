@@ -117,8 +117,8 @@ static weft_status run_hooks_and_forward(weft_module *m, weft_tensor *const *inp
     return WEFT_OK;
 }
 
-static weft_status run_with_parameter_views(weft_module *m, weft_tensor *const *inputs, int n,
-                                            weft_tensor **outputs)
+weft_status wf_module_run_call(weft_module *m, weft_tensor *const *inputs, int n,
+                               weft_tensor **outputs)
 {
     const struct wf_hook *hook = wf_module_view_hook(m);
     weft_status status;
@@ -153,6 +153,15 @@ static weft_status check_output_count(const weft_module *m, int n_outputs)
                    n_outputs == 1 ? ": call it with weft_call_outputs" : "");
 }
 
+static weft_status run_call(weft_module *m, weft_tensor *const *inputs, int n,
+                            weft_tensor **outputs)
+{
+    for (int i = 0; i < m->n_hooks; i++)
+        if (m->hooks[i].instead)
+            return m->hooks[i].instead(m, inputs, n, outputs, m->hooks[i].payload);
+    return wf_module_run_call(m, inputs, n, outputs);
+}
+
 /* The lists of inputs and outputs may be one array. */
 static weft_status call_module_in_scope(weft_module *m, weft_tensor *const *inputs, int n,
                                         weft_tensor **outputs, int n_outputs)
@@ -161,7 +170,7 @@ static weft_status call_module_in_scope(weft_module *m, weft_tensor *const *inpu
     weft_tensor *made[WEFT_MODULE_OUTPUTS] = {0};
     weft_status status = check_output_count(m, n_outputs), closed;
 
-    if (status == WEFT_OK) status = run_with_parameter_views(m, inputs, n, made);
+    if (status == WEFT_OK) status = run_call(m, inputs, n, made);
     closed = weft_scope_return_n(scope, made, status == WEFT_OK ? n_outputs : 0);
     if (status == WEFT_OK) status = closed;
     for (int i = 0; i < n_outputs; i++) outputs[i] = status == WEFT_OK ? made[i] : NULL;
@@ -212,7 +221,7 @@ weft_tensor *weft_call(weft_module *m, weft_tensor *x) { return weft_call_n(m, &
 static weft_status check_module_hook(const weft_module *m, const struct wf_hook *hook)
 {
     WF_NEED(m && (hook->open_scope || hook->view_parameter || hook->input || hook->output ||
-                  hook->outputs),
+                  hook->outputs || hook->instead),
             WEFT_ERR_ARG, "module hook: %s is NULL", m ? "the hook" : "the module");
     WF_NEED(!hook->output || wf_module_output_count(m) == 1, WEFT_ERR_ARG,
             "module hook: '%s' (%s) gives %d outputs: weft_module_on_outputs takes a hook for all "

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "as_immediate.h"
+#include "support/near_modules.h"
 
 #define FUNCTION(name)                                                                             \
     static weft_status name(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,                  \
@@ -107,6 +108,80 @@ WT_TEST_IN_WORLD(modes__are_guarded, w)
         }
         WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
         WT_EQ(weft_compiled_get_counts(compiled).replays, 2);
+    }
+}
+
+/* CAP-09: sizes that change are planned anew without a capture; another way through the program,
+ * taken for its size, is one. */
+FUNCTION(more_of_the_large)
+{
+    weft_tensor *x = weft_mul(in[0], in[0]);
+
+    GIVE(weft_size(x, 0) <= 16 ? weft_add_scalar(x, 1) : weft_sub(weft_add_scalar(x, 2), in[0]));
+}
+
+WT_TEST_IN_WORLD(dynamic_sizes__are_planned, w)
+{
+    static const int64_t sizes[][2] = {{4, 4}, {6, 8}, {10, 10}, {1, 3}, {64, 8}, {4, 4}};
+
+    WT_BOTH_WAYS(fullgraph)
+    {
+        weft_compiled *compiled =
+            wt_own(weft_compile(more_of_the_large, NULL,
+                                (weft_compile_config){.fullgraph = fullgraph, .dynamic = true}));
+
+        for (int k = 0; k < 6; k++) {
+            weft_tensor *whole = wt_whole(WEFT_F32, k, sizes[k][0], sizes[k][1]), *want;
+
+            WT_ALL(more_of_the_large(&whole, 1, &want, 1, NULL) == WEFT_OK);
+            WT_ALL(wt_near_tensors(call1(compiled, wt_spread(w, whole, "S(0)")), want, WT_EXACT));
+            WT_EQ(weft_compiled_get_counts(compiled).captures, k < 4 ? 1 : 2);
+        }
+        WT_EQ(weft_compiled_get_counts(compiled).plans, 3);
+        WT_EQ(weft_compiled_get_counts(compiled).replays, 1);
+    }
+}
+
+/* ---- modules ---- */
+
+WT_TEST_IN_WORLD(compiled_module__is_as_the_module, w)
+{
+    WT_BOTH_WAYS(fullgraph)
+    {
+        weft_module *mlp[2];
+
+        for (int i = 0; i < 2; i++) {
+            weft_manual_seed(3);
+            mlp[i] = wt_own(weft_sequential_new());
+            WT_ALL(weft_module_add_child(
+                       mlp[i], "mlp",
+                       weft_mlp((weft_mlp_config){.in = 6, .hidden = 8, .out = 6})) == WEFT_OK);
+            WT_ALL(weft_module_add_child(mlp[i], "drop", weft_dropout_new(0.5)) == WEFT_OK);
+        }
+        WT_ALL(weft_compile_module(mlp[0], NULL, (weft_compile_config){.fullgraph = fullgraph}) ==
+               WEFT_OK);
+        WT_FAILS(weft_compile_module(mlp[0], "nothing.*", (weft_compile_config){0}),
+                 WEFT_ERR_NOT_FOUND, "nothing");
+        WT_FAILS(weft_compile_module(mlp[0], NULL, (weft_compile_config){0}), WEFT_ERR_STATE,
+                 "compiled already");
+        for (int k = 0; k < 9; k++) {
+            weft_tensor *x = wt_whole(WEFT_F32, k, 5, 6), *y[2];
+
+            for (int i = 0; i < 2; i++) {
+                weft_module_train(mlp[i], k % 3 != 1);
+                weft_manual_seed((uint64_t)k);
+                y[i] = weft_call(mlp[i], x);
+                WT_ALL(weft_backward(weft_sum(weft_mul(y[i], y[i]), NULL, 0, false)) == WEFT_OK);
+            }
+            WT_ALL(wt_near_tensors(y[0], y[1], WT_EXACT));
+            WT_NEAR_PARAMETERS(mlp[0], mlp[1], WT_EXACT);
+            WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(mlp[0], "mlp.up.weight")),
+                                   weft_grad(weft_module_parameter(mlp[1], "mlp.up.weight")),
+                                   WT_EXACT));
+        }
+        WT_EQ(weft_compiled_get_counts(weft_module_compiled(mlp[0])).captures, 2);
+        WT_EQ(weft_compiled_get_counts(weft_module_compiled(mlp[0])).replays, 7);
+        WT_ALL(!weft_module_compiled(mlp[1]));
     }
 }
 
@@ -305,7 +380,8 @@ FUNCTION(two_results)
 }
 
 /* B8: backward from one of two results, between immediate ops; a second one of the same call. The
- * terms of an input's gradient are added up before they reach it, so the order of sums is another. */
+ * terms of an input's gradient are added up before they reach it, so the order of sums is another.
+ */
 WT_TEST_IN_WORLD(backward_from_some_results, w)
 {
     WT_BOTH_WAYS(fullgraph)

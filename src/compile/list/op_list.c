@@ -5,6 +5,7 @@
 
 #include "base/array_grow.h"
 #include "base/elements/dtype.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "dtensor/dispatch/plan_cache.h"
 
@@ -178,6 +179,44 @@ bool wf_op_lists_equal_to(const struct wf_op_list *a, const struct wf_op_list *b
     for (int i = 0; i < n; i++)
         if (!wf_list_nodes_equal(&a->nodes[i], &b->nodes[i])) return false;
     return true;
+}
+
+/* Storages are counted as they come, since a move has as many as its plan needs. */
+static uint64_t step_of_operand(const struct wf_operand *operand, int *number, int *count)
+{
+    if (operand->storage < 0) return 0;
+    if (!number[operand->storage]) number[operand->storage] = ++*count;
+    return (uint64_t)number[operand->storage];
+}
+
+/* All of a layout but its sizes. */
+static uint64_t hash_of_placement(const struct wf_layout *layout)
+{
+    if (!layout) return 0;
+    return wf_hash_bytes(layout->placements, (size_t)layout->n_axes * sizeof *layout->placements) +
+           (uint64_t)layout->desc.dtype * 31 + (uint64_t)layout->desc.ndim;
+}
+
+uint64_t wf_op_list_steps(const struct wf_op_list *list)
+{
+    int *number = wf_calloc((size_t)list->n_storages + 1, sizeof *number), count = 0;
+    uint64_t hash = (uint64_t)list->n_nodes;
+
+    for (int i = 0; i < list->n_nodes; i++) {
+        const struct wf_list_node *node = &list->nodes[i];
+        uint64_t words[4 + WF_MAX_IN + WF_MAX_OUT] = {hash, node->kind,
+                                                      node->plan ? node->plan->op : UINT64_MAX};
+        int n = 3;
+
+        for (int k = 0; k < node->n_in; k++)
+            words[n++] = step_of_operand(&node->in[k], number, &count);
+        for (int k = 0; k < node->n_out; k++)
+            words[n++] = step_of_operand(&node->out[k], number, &count);
+        words[n] = hash_of_placement(node->out[0].layout);
+        hash = wf_hash_bytes(words, sizeof words);
+    }
+    wf_free(number);
+    return hash;
 }
 
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node)

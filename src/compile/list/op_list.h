@@ -150,6 +150,10 @@ bool wf_list_nodes_equal(const struct wf_list_node *a, const struct wf_list_node
 /** The first n nodes of two lists are equal. */
 bool wf_op_lists_equal_to(const struct wf_op_list *a, const struct wf_op_list *b, int n);
 
+/** Which ops come after one another and what each reads, whatever the sizes: equal for lists that
+ * differ in shapes alone. */
+uint64_t wf_op_list_steps(const struct wf_op_list *list);
+
 /** A node writes to bytes that are there after the run, or does what no storage shows. */
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node);
 

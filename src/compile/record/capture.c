@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/observers.h"
 #include "comm/comm.h"
 #include "compile/replay/follow.h"
 #include "compile/replay/segment.h"
@@ -39,6 +40,11 @@ static void make_aliases(struct capture *c, weft_tensor *const *in, int n_in)
         alias->requires_grad = in[i]->requires_grad && wf_grad_is_enabled();
         c->forward.aliases[i] = weft_retain(alias);
     }
+}
+
+static void note_module(const struct wf_event *event, void *guards)
+{
+    wf_guards_add_module(guards, event->subject);
 }
 
 /* ---- results ---- */
@@ -221,6 +227,7 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
     variant->guards = guards;
     wf_guards_take_externals(guards, &c->recorder);
     variant->forward = c->recorder.list;
+    variant->steps = wf_op_list_steps(variant->forward);
     c->recorder.list = NULL;
     for (int i = 0; i < variant->forward->n_results; i++)
         variant->differentiable |= variant->forward->results[i].requires_grad;
@@ -281,6 +288,7 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     struct wf_guards *guards = wf_guards_new(in, n_in, n_out);
     bool taped = false;
     weft_status status;
+    int observer;
 
     *result = (struct wf_capture_result){0};
     c->result = result;
@@ -289,7 +297,10 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     wf_recording_begin(&c->recorder);
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(&c->recorder, c->forward.aliases[i], i);
+    if (f->module) wf_guards_add_module(guards, f->module);
+    observer = wf_observer_add(WF_EVENT_ENTER, note_module, guards);
     status = call_function(f, c, out, n_out);
+    wf_observer_remove(observer);
     for (int i = 0; status == WEFT_OK && i < n_out; i++)
         taped |= c->recorder.list->results[i].requires_grad;
     if (taped && count_wanted(guards) > WF_NODE_INPUTS)
@@ -333,6 +344,7 @@ weft_status wf_capture_segments(const struct wf_captured_function *f, weft_tenso
     struct wf_guards *guards = wf_guards_new(in, n_in, n_out);
     const char *why;
     weft_status status;
+    int observer;
 
     *made = NULL;
     reason[0] = 0;
@@ -341,7 +353,10 @@ weft_status wf_capture_segments(const struct wf_captured_function *f, weft_tenso
     r->segments = true;
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(r, in[i], i);
+    if (f->module) wf_guards_add_module(guards, f->module);
+    observer = wf_observer_add(WF_EVENT_ENTER, note_module, guards);
     status = wf_call_in_scope(f, in, n_in, out, n_out);
+    wf_observer_remove(observer);
     wf_recording_break(r, "");
     why = wf_recording_end(r);
     if (why) snprintf(reason, room, "%s", why);

@@ -14,6 +14,7 @@ struct wf_captured_function {
     weft_compiled_function *function;
     void *state;
     const char *name, *passes_off;
+    const weft_module *module; /* whose calls it runs; NULL: a function's */
 };
 
 /** The function's call as immediate execution has it. */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/array_grow.h"
 #include "base/mem.h"
 #include "random/generator.h"
 #include "tensor/scope.h"
@@ -19,6 +20,9 @@ static int64_t distance(const weft_tensor *from, const weft_tensor *to)
 {
     return (const char *)to->data - (const char *)from->data;
 }
+
+/* In a call with views a parameter stands beside its view. */
+static weft_tensor *own_tensor(const struct wf_parameter *p) { return p->own ? p->own : p->tensor; }
 
 struct wf_guards *wf_guards_new(weft_tensor *const *in, int n_in, int n_out)
 {
@@ -53,6 +57,8 @@ void wf_guards_free(struct wf_guards *guards)
     for (int i = 0; i < guards->n_in; i++)
         if (guards->in[i].layout) wf_layout_release(guards->in[i].layout);
     for (int i = 0; i < guards->n_externals; i++) weft_release(guards->externals[i].tensor);
+    for (int i = 0; i < guards->n_modules; i++) wf_free(guards->modules[i].tensors);
+    wf_free(guards->modules);
     wf_free(guards->in);
     wf_free(guards->externals);
     wf_free(guards);
@@ -66,7 +72,33 @@ void wf_guards_take_externals(struct wf_guards *guards, struct wf_list_recorder 
     r->n_externals = 0;
 }
 
+void wf_guards_add_module(struct wf_guards *guards, const weft_module *m)
+{
+    struct wf_guarded_module *guarded;
+
+    for (int i = 0; i < guards->n_modules; i++)
+        if (guards->modules[i].module == m) return;
+    guards->modules = wf_array_grow(guards->modules, guards->n_modules, sizeof *guards->modules);
+    guarded = &guards->modules[guards->n_modules++];
+    *guarded = (struct wf_guarded_module){m, NULL, m->n_tensors, m->n_hooks, m->training};
+    guarded->tensors = wf_calloc((size_t)m->n_tensors + 1, sizeof(weft_tensor *));
+    for (int i = 0; i < m->n_tensors; i++) guarded->tensors[i] = own_tensor(&m->parameters[i]);
+}
+
 /* ---- what differs ---- */
+
+/* NULL, or what is not as it was. */
+static const char *change_of_module(const struct wf_guarded_module *guarded)
+{
+    const weft_module *m = guarded->module;
+
+    if (m->training != guarded->training) return "its mode of training";
+    if (m->n_hooks != guarded->n_hooks) return "its hooks";
+    if (m->n_tensors != guarded->n_tensors) return "its parameters";
+    for (int i = 0; i < m->n_tensors; i++)
+        if (own_tensor(&m->parameters[i]) != guarded->tensors[i]) return "a parameter";
+    return NULL;
+}
 
 static bool input_fits(const struct wf_guarded_input *guarded, weft_tensor *const *in, int i)
 {
@@ -144,6 +176,11 @@ bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *lis
         if (guards->externals[i].tensor->requires_grad != guards->externals[i].requires_grad)
             DIFFERS("a tensor from outside (%s) has another gradient flag",
                     guards->externals[i].tensor->origin);
+    for (int i = 0; i < guards->n_modules; i++) {
+        const char *change = change_of_module(&guards->modules[i]);
+
+        if (change) DIFFERS("module %s: %s changed", guards->modules[i].module->path, change);
+    }
     for (int i = 0; i < list->n_gradients; i++)
         if (!gradient_fits(&list->gradients[i]))
             DIFFERS("a leaf's gradient is %s when the call begins",

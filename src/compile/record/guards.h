@@ -4,6 +4,7 @@
 #include <weft/extend/guard.h>
 
 #include "compile/record/recorder.h"
+#include "nn/module.h"
 
 enum { WF_COMPILED_INPUTS = 64 };
 
@@ -12,6 +13,14 @@ struct wf_guarded_input {
     bool requires_grad, leaf, in_flight;
     int alias; /* of the first input with the same bytes: itself where there is none before */
     int64_t alias_offset;
+};
+
+/** What a call of a module depends on beside its inputs. */
+struct wf_guarded_module {
+    const weft_module *module; /* which outlives the list */
+    weft_tensor **tensors;     /* its own parameters and buffers; compared, not read */
+    int n_tensors, n_hooks;
+    bool training;
 };
 
 struct wf_guards {
@@ -24,6 +33,8 @@ struct wf_guards {
     weft_mesh *saved_shard_mesh;
     struct wf_external_tensor *externals;
     int n_externals;
+    struct wf_guarded_module *modules; /* that the function has called */
+    int n_modules;
 };
 
 struct wf_guards *wf_guards_new(weft_tensor *const *in, int n_in, int n_out);
@@ -31,6 +42,9 @@ void wf_guards_free(struct wf_guards *guards); /* NULL is allowed */
 
 /** Tensors from outside whose gradient flags belong to the guards; takes them over. */
 void wf_guards_take_externals(struct wf_guards *guards, struct wf_list_recorder *r);
+
+/** The function has called this module: once for each. */
+void wf_guards_add_module(struct wf_guards *guards, const weft_module *m);
 
 /** True when a list with these guards may run; else what differs, in `why`, unless that is NULL. */
 bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *list,

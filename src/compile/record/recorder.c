@@ -509,7 +509,8 @@ static void note_collective(struct wf_recorder *base, const char *name)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
-    if (!r->executing && !base->suspended) break_with_op(r, "%s outside of an op is not recorded", name);
+    if (!r->executing && !base->suspended)
+        break_with_op(r, "%s outside of an op is not recorded", name);
 }
 
 static void note_leave(struct wf_recorder *base, const char *reason)

@@ -69,6 +69,7 @@ struct wf_segmented *wf_segmented_new(struct wf_list_recorder *r, struct wf_guar
 
     s->guards = guards;
     s->list = r->list;
+    s->steps = wf_op_list_steps(s->list);
     s->breaks = r->breaks;
     s->n_breaks = r->n_breaks;
     r->list = NULL;

@@ -24,7 +24,7 @@ struct wf_segmented {
     int n_breaks; /* with those of no reason */
     struct wf_list_segment *segments;
     int n_segments;
-    int refs;
+    uint64_t steps; /* wf_op_list_steps of the list */
 };
 
 /** Takes over the recorder's list and breaks, and the guards. fails: without memory */

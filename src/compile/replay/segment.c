@@ -170,7 +170,8 @@ static weft_status bring_gradients_to_layouts(struct wf_instance *instance)
 
         if (!grad || grad->layout == want) continue;
         if (want->mesh && !want->partial) grad = wf_redistribute_gradient(grad, want);
-        if (grad && grad->layout != want && !grad->layout->desc.contiguous) grad = wf_copy_row_major_for_view(grad);
+        if (grad && grad->layout != want && !grad->layout->desc.contiguous)
+            grad = wf_copy_row_major_for_view(grad);
         if (!grad) return weft_error_status();
         wf_layout_print(grad->layout, now, sizeof now);
         wf_layout_print(want, then, sizeof then);

@@ -23,7 +23,8 @@ struct wf_variant {
     struct wf_op_list *forward_moves,
         *backward_moves; /* as they were before lowering, for printing */
     struct wf_program *forward_program, *backward_program; /* NULL: not ready */
-    bool differentiable;                                   /* some result requires a gradient */
+    uint64_t steps;      /* wf_op_list_steps of the forward list, as it was recorded */
+    bool differentiable; /* some result requires a gradient */
     struct wf_gradient_target *targets;
     int n_targets;
     struct wf_instance *idle;            /* of calls whose tape is gone */

@@ -1,0 +1,77 @@
+/*
+ * test_parallel.c: models on two mesh axes, data parallel over one of them, with and without
+ * activation recomputation: compiled, they train as they do in immediate execution.
+ */
+/* ranks: 1 2 4 */
+/* mpi: 4 */
+#include <string.h>
+
+#include "as_immediate.h"
+#include "support/near_modules.h"
+
+enum { STEPS = 4, BATCH = 2, CONTEXT = 6, VOCAB = 13 };
+
+static weft_tensor *tokens(int64_t step, int64_t start)
+{
+    int64_t values[BATCH * CONTEXT], shape[] = {BATCH, CONTEXT};
+
+    for (int64_t i = 0; i < BATCH * CONTEXT; i++) values[i] = (step * i * i + start) % VOCAB;
+    return weft_from_data(WEFT_I64, shape, 2, values);
+}
+
+static weft_module *new_model(struct wt_world *w, bool recompute)
+{
+    weft_module *gpt;
+
+    weft_manual_seed(5);
+    gpt = wt_own(weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                            .context = CONTEXT,
+                                            .width = 16,
+                                            .heads = 4,
+                                            .layers = 2,
+                                            .dropout = 0.1,
+                                            .act = WEFT_GELU_TANH}));
+    WT_ALL(weft_parallelize_module(gpt, wt_part(w, "tp"), weft_gpt_plan()) == WEFT_OK);
+    if (recompute) WT_ALL(weft_recompute(gpt, "blocks.*") == WEFT_OK);
+    WT_ALL(weft_data_parallel(gpt, wt_part(w, "dp"), (weft_data_parallel_config){0}) == WEFT_OK);
+    return gpt;
+}
+
+static weft_status loss_of(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED, weft_tensor **out,
+                           int n_out CK_ATTRIBUTE_UNUSED, void *gpt)
+{
+    out[0] = weft_gpt_loss(gpt, in[0], in[1]);
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+/* CAP-22 */
+WT_TEST_TIMES_IN(data_and_tensor_parallel__train_as_immediate, w, i, 4, wt_world_open_two_axes())
+{
+    bool recompute = i % 2, fullgraph = i / 2;
+    weft_module *gpt[2] = {new_model(w, recompute), new_model(w, recompute)};
+    weft_optim *optim[2];
+    weft_compiled *compiled = wt_compile(loss_of, gpt[0], fullgraph);
+    int replica = weft_mesh_coordinate(w->mesh, 0);
+
+    for (int k = 0; k < 2; k++)
+        optim[k] = wt_own(weft_adamw(gpt[k], (weft_adamw_config){.lr = 1e-2}));
+    for (int step = 0; step < STEPS; step++) {
+        for (int k = 0; k < 2; k++) {
+            weft_scope *scope = weft_scope_open();
+            weft_tensor *in[] = {tokens(7 + step, 3 + replica), tokens(5, step + replica)}, *loss;
+
+            weft_manual_seed(40 + (uint64_t)step);
+            WT_ALL((k ? loss_of(in, 2, &loss, 1, gpt[k])
+                      : weft_compiled_call(compiled, in, 2, &loss, 1)) == WEFT_OK);
+            WT_ALL(weft_data_parallel_backward(gpt[k], loss, BATCH * CONTEXT) == WEFT_OK);
+            WT_ALL(weft_step(optim[k]) == WEFT_OK);
+            weft_scope_close(scope);
+        }
+        wt_note("step %d: %s", step, weft_compiled_reason(compiled));
+        WT_NEAR_PARAMETERS(gpt[0], gpt[1], WT_EXACT);
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).captures, 1);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, STEPS - 1);
+}
+
+int main(int argc, char **argv) { return wt_main(argc, argv, "parallel"); }
