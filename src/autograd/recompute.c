@@ -166,6 +166,7 @@ static weft_tensor *new_leaf_sharing_data(const weft_tensor *t, bool wanted)
 
     leaf->in_flight = t->in_flight;
     leaf->requires_grad = wanted;
+    leaf->inner_leaf = true;
     return leaf;
 }
 

@@ -77,6 +77,8 @@ struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *n
     return node;
 }
 
+uint64_t wf_tape_recorded_count(void) { return nodes.recorded; }
+
 void wf_tape_node_add_order_edge(struct wf_tape_node *node, struct wf_tape_node *earlier)
 {
     WF_ASSERT(node->n_in < WF_NODE_INPUTS && earlier->number < node->number);

@@ -68,6 +68,9 @@ extern _Thread_local int wf_local_functions;
 struct wf_tape_node *wf_tape_record(weft_tensor *out, wf_vjp *vjp, const char *name,
                                     weft_tensor *const *in, int n_in);
 
+/** Nodes recorded on this thread so far: the number of the latest one. */
+uint64_t wf_tape_recorded_count(void);
+
 /**
  * Make every backward that visits `node` also visit `earlier`, later. Where both communicate, ranks
  * on which different results depend on them still run the same collectives. The vjp of `earlier`

@@ -225,7 +225,7 @@ __attribute__((noinline)) static void free_handle(weft_tensor *t)
     t->layout = &no_layout;
     t->block = &no_block;
     t->requires_grad = false;
-    t->in_flight = false;
+    t->in_flight = t->inner_leaf = false;
     handles.last->next_free = t;
     handles.last = t;
     handles.released++;

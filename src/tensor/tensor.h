@@ -29,6 +29,7 @@ struct weft_tensor {
     weft_tensor *grad;  /* leaves only; may be a partial sum until weft_grad is asked */
     int32_t refs;       /* 0: released */
     bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
+    bool inner_leaf;    /* of a function that is computed again: its gradient goes on from there */
     bool in_flight;     /* its elements may still be in flight: wf_wait_ready before their use */
     const char *origin; /* the op that made it, for the leak report */
     struct wf_grad_state

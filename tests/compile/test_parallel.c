@@ -24,15 +24,16 @@ static weft_module *new_model(struct wt_world *w, bool recompute)
     weft_module *gpt;
 
     weft_manual_seed(5);
-    gpt = wt_own(weft_gpt((weft_gpt_config){.vocab = VOCAB,
-                                            .context = CONTEXT,
-                                            .width = 16,
-                                            .heads = 4,
-                                            .layers = 2,
-                                            .dropout = 0.1,
-                                            .act = WEFT_GELU_TANH}));
+    gpt = wt_own(weft_gpt(
+        (weft_gpt_config){.vocab = VOCAB,
+                          .context = CONTEXT,
+                          .width = 16,
+                          .heads = 4,
+                          .layers = 2,
+                          .dropout = 0.1,
+                          .recompute = recompute ? WEFT_RECOMPUTE_BLOCK : WEFT_RECOMPUTE_NONE,
+                          .act = WEFT_GELU_TANH}));
     WT_ALL(weft_parallelize_module(gpt, wt_part(w, "tp"), weft_gpt_plan()) == WEFT_OK);
-    if (recompute) WT_ALL(weft_recompute(gpt, "blocks.*") == WEFT_OK);
     WT_ALL(weft_data_parallel(gpt, wt_part(w, "dp"), (weft_data_parallel_config){0}) == WEFT_OK);
     return gpt;
 }

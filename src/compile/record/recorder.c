@@ -179,7 +179,8 @@ static void note_external(struct wf_list_recorder *r, weft_tensor *t)
     if (s >= 0 && (r->list->storages[s].kind != WF_STORAGE_EXTERNAL || !leaf)) return;
     for (int i = 0; i < r->n_externals; i++)
         if (r->externals[i].tensor == t) return;
-    if (!r->segments && t->node && t->requires_grad && wf_grad_is_enabled())
+    if (!r->segments && t->node && t->requires_grad && t->node->number <= r->tape_start &&
+        wf_grad_is_enabled())
         break_with_op(r,
                       "%s: a tensor with a gradient of its own comes from outside: give it as "
                       "an input",
@@ -464,7 +465,7 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
     struct wf_list_gradient *gradient = find_gradient(list, leaf);
     const weft_tensor *grad = leaf->grad;
 
-    if (gradient || r->delivered) return; /* a recomputed function's own leaf */
+    if (gradient || r->is_backward) return; /* a recomputed function's own leaf */
     list->gradients = wf_array_grow(list->gradients, list->n_gradients, sizeof *list->gradients);
     gradient = &list->gradients[list->n_gradients++];
     *gradient = (struct wf_list_gradient){
@@ -485,14 +486,7 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
 
 static bool delivers(struct wf_recorder *base, const weft_tensor *leaf)
 {
-    const struct wf_leaves *leaves = ((struct wf_list_recorder *)base)->delivered;
-
-    if (!leaves) return false;
-    for (int i = 0; i < leaves->n_aliases; i++)
-        if (leaves->aliases[i] == leaf) return true;
-    for (int i = 0; i < leaves->n_externals; i++)
-        if (leaves->externals[i].tensor == leaf) return true;
-    return false;
+    return ((struct wf_list_recorder *)base)->is_backward && !leaf->inner_leaf;
 }
 
 static void take_delivery(struct wf_recorder *base, weft_tensor *leaf, weft_tensor *grad)
@@ -537,6 +531,7 @@ void wf_recording_begin(struct wf_list_recorder *r)
                                             .collective = note_collective,
                                             .leave = note_leave}};
     r->list = wf_op_list_new();
+    r->tape_start = wf_tape_recorded_count();
     r->list->draws = wf_step_draws_begin();
     wf_recorder = &r->base;
 }

@@ -37,23 +37,16 @@ struct wf_external_tensor {
     bool requires_grad;
 };
 
-/** Leaves of the tape that a backward list walks. */
-struct wf_leaves {
-    weft_tensor *const *aliases; /* of the inputs; some NULL */
-    int n_aliases;
-    const struct wf_external_tensor *externals;
-    int n_externals;
-};
-
 struct wf_list_recorder {
     struct wf_recorder base;
     struct wf_op_list *list;
     struct wf_block_map blocks;
     int executing;      /* depth: what runs now is written down as a whole */
     bool segments;      /* what cannot be in a list ends a segment, and another begins */
+    uint64_t tape_start; /* nodes that were on the tape before */
     int pending_writes; /* writes in place of which no node has come yet */
     const char *pending_op;
-    const struct wf_leaves *delivered; /* leaves whose gradients are results; NULL: of none */
+    bool is_backward; /* gradients of leaves are results: */
     struct wf_delivery *deliveries;
     int n_deliveries;
     struct wf_list_break *breaks;

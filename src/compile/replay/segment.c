@@ -22,7 +22,7 @@ struct wf_instance {
     /* the call that captured */
     struct wf_captured_forward captured;
     bool is_capture;
-    bool awaits; /* leaves' hooks wait for its backward */
+    enum { AWAITS_NOTHING, AWAITS_EXTERNALS, AWAITS_TARGETS } awaits; /* its leaves: a backward */
 };
 
 static void free_captured(struct wf_captured_forward *captured)
@@ -89,30 +89,64 @@ static struct wf_instance *new_instance(struct wf_variant *variant)
     return instance;
 }
 
-/* Gradient hooks of the leaves that the function reads: more terms are to come, as of a function
- * that is computed again (autograd/recompute.c); or they have come. */
-static void await_leaves(struct wf_instance *instance, bool await)
-{
-    const struct wf_guards *guards = instance->variant->guards;
+/* ---- gradient hooks of the leaves that the function reads ----
+ *
+ * More terms are to come to them, as from a function that is computed again (autograd/recompute.c).
+ * Which leaves they are is known from the first backward on; before, those that ops have read.
+ */
 
-    if (instance->awaits == await) return;
-    instance->awaits = await;
-    for (int i = 0; i < guards->n_externals; i++)
-        if (guards->externals[i].tensor->grad_state)
-            guards->externals[i].tensor->grad_state->recomputes += await ? 1 : -1;
+static weft_tensor *awaited_leaf(const struct wf_instance *instance, int i)
+{
+    const struct wf_variant *variant = instance->variant;
+
+    return instance->awaits == AWAITS_TARGETS ? variant->targets[i].leaf
+                                              : variant->guards->externals[i].tensor;
+}
+
+static int count_awaited(const struct wf_instance *instance)
+{
+    const struct wf_variant *variant = instance->variant;
+
+    if (instance->awaits == AWAITS_NOTHING) return 0;
+    return instance->awaits == AWAITS_TARGETS ? variant->n_targets : variant->guards->n_externals;
+}
+
+static void add_to_awaited(struct wf_instance *instance, int by)
+{
+    for (int i = 0; i < count_awaited(instance); i++) {
+        weft_tensor *leaf = awaited_leaf(instance, i);
+
+        if (leaf && leaf->grad_state) leaf->grad_state->recomputes += by;
+    }
+}
+
+static void begin_awaiting(struct wf_instance *instance)
+{
+    instance->awaits = instance->variant->backward ? AWAITS_TARGETS : AWAITS_EXTERNALS;
+    add_to_awaited(instance, 1);
+}
+
+static bool came_before(const struct wf_instance *instance, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (awaited_leaf(instance, j) == awaited_leaf(instance, i)) return true;
+    return false;
 }
 
 static weft_status notify_leaves(struct wf_instance *instance)
 {
-    const struct wf_guards *guards = instance->variant->guards;
+    int n = count_awaited(instance);
+    weft_status status = WEFT_OK;
 
-    await_leaves(instance, false);
-    for (int i = 0; i < guards->n_externals; i++) {
-        weft_tensor *leaf = guards->externals[i].tensor;
+    add_to_awaited(instance, -1);
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        weft_tensor *leaf = awaited_leaf(instance, i);
 
-        if (leaf->grad_state && leaf->grad) WF_TRY(wf_leaf_notify_if_complete(leaf));
+        if (leaf && leaf->grad_state && leaf->grad && !came_before(instance, i))
+            status = wf_leaf_notify_if_complete(leaf);
     }
-    return WEFT_OK;
+    instance->awaits = AWAITS_NOTHING;
+    return status;
 }
 
 static void release_instance(void *context)
@@ -121,7 +155,8 @@ static void release_instance(void *context)
     struct wf_variant *variant = instance->variant;
 
     if (--instance->refs > 0) return;
-    await_leaves(instance, false);
+    add_to_awaited(instance, -1);
+    instance->awaits = AWAITS_NOTHING;
     release_grads(instance);
     if (instance->is_capture) free_captured(&instance->captured);
     instance->is_capture = false;
@@ -289,15 +324,11 @@ static weft_status record_backward(struct wf_instance *instance)
 {
     struct wf_variant *variant = instance->variant;
     struct wf_captured_forward *captured = &instance->captured;
-    struct wf_leaves leaves = {.aliases = captured->aliases,
-                               .n_aliases = captured->n_in,
-                               .externals = variant->guards->externals,
-                               .n_externals = variant->guards->n_externals};
     struct wf_list_recorder *r = WF_NEW(struct wf_list_recorder);
     weft_status status;
 
     wf_recording_begin(r);
-    r->delivered = &leaves;
+    r->is_backward = true;
     r->list->forward_draws = variant->forward->draws;
     for (int i = 0; i < captured->n_blocks; i++)
         wf_recording_add_forward(r, captured->blocks[i].block,
@@ -522,7 +553,7 @@ static void record_nodes(struct wf_instance *instance, weft_tensor *const *in, w
         instance->refs++;
         wf_tape_node_add_order_edge(node, segment);
     }
-    await_leaves(instance, true);
+    begin_awaiting(instance);
 }
 
 weft_status wf_segment_record(struct wf_variant *variant, const struct wf_program_run *run,
