@@ -98,7 +98,7 @@ WEFT_API void weft_compiled_release(weft_compiled *compiled);
 /** What has happened so far. */
 typedef struct weft_compiled_counts {
     int64_t calls, replays; /* calls, and those that ran a list */
-    int64_t plans;           /* lists made like an earlier one, for other sizes */
+    int64_t plans;          /* lists made like an earlier one, for other sizes */
     int64_t captures;       /* lists made */
     int64_t immediate;      /* calls that ran the function without making a list */
     int64_t backward_replays;
@@ -120,12 +120,13 @@ WEFT_API const char *weft_compiled_reason(const weft_compiled *compiled);
 WEFT_API void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out);
 
 /**
- * Between the two, what a compiled function does is run as it is, in every call: the regions may be
- * nested, and each is a graph break before and after. PyTorch: torch.compiler.disable. Outside of a
- * compiled function nothing. ranks: any; local
+ * Between the two, what a compiled function does is run as it is, in every call, and a compiled
+ * function that is called there too: a graph break before and after. Regions may be nested.
+ * PyTorch: torch.compiler.disable. ranks: any; local, all alike. fails: close: WEFT_ERR_STATE when
+ * none is open
  */
 WEFT_API void weft_compile_disable_open(void);
-WEFT_API void weft_compile_disable_close(void);
+WEFT_API weft_status weft_compile_disable_close(void);
 
 /** What follows is in no list: where a compiled function wants its C code to run. Outside of one
  *  nothing. ranks: any; local */

@@ -186,7 +186,8 @@ weft_status wf_leaf_unshare_grad(weft_tensor *leaf)
 {
     const weft_tensor *grad = leaf->grad;
 
-    if (grad->refs == 1 && wf_block_is_unshared(grad->block) && grad->layout->desc.contiguous) return WEFT_OK;
+    if (grad->refs == 1 && wf_block_is_unshared(grad->block) && grad->layout->desc.contiguous)
+        return WEFT_OK;
     return rewrite_leaf_gradient(leaf, copy_row_major);
 }
 

@@ -27,7 +27,7 @@ struct weft_compiled {
     int n_segmented;
     struct wf_segmented **candidates; /* room for those whose guards hold */
     int to_record; /* a call went another way: so many more are recorded, or until one is new */
-    int failed;                       /* captures that gave no list */
+    int failed;    /* captures that gave no list */
     bool warned;
     weft_compiled_counts counts;
     char reason[WF_REASON_BYTES]; /* empty: the last call was a replay */
@@ -155,18 +155,24 @@ void weft_graph_break(const char *reason)
     wf_recorder_leave("%s", reason ? reason : "weft_graph_break");
 }
 
+static _Thread_local int disabled_regions;
+
 void weft_compile_disable_open(void)
 {
+    disabled_regions++;
     if (!wf_recorder) return;
     wf_recorder_leave("a region that is not compiled");
     wf_recorder->suspended++;
 }
 
-void weft_compile_disable_close(void)
+weft_status weft_compile_disable_close(void)
 {
-    if (!wf_recorder || wf_recorder->suspended == 0) return;
+    WF_NEED(disabled_regions > 0, WEFT_ERR_STATE, "compile_disable_close: no region is open");
+    disabled_regions--;
+    if (!wf_recorder || wf_recorder->suspended == 0) return WEFT_OK;
     wf_recorder->suspended--;
     wf_recorder_leave("the end of a region that is not compiled");
+    return WEFT_OK;
 }
 
 /* ---- which list ---- */
@@ -419,7 +425,8 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
     compiled->counts.calls++;
     snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
-    if (wf_recorder) return call_function(compiled, in, n_in, out, n_out); /* part of that list */
+    if (wf_recorder || disabled_regions) /* part of the list that is recorded, or of none */
+        return call_function(compiled, in, n_in, out, n_out);
     if (!compiled->config.fullgraph) return call_in_segments(compiled, in, n_in, out, n_out);
     variant = find_variant(compiled, in, n_in, n_out);
     if (variant && is_ready(variant)) {

@@ -55,7 +55,7 @@ enum {
     WF_BLOCK_ON_DEVICE = 4,
     WF_BLOCK_IN_COMPUTE =
         8, /* what was given to this stream so far may still use it: once released, */
-    WF_BLOCK_IN_COMM = 16, /* it is not used again before that has run */
+    WF_BLOCK_IN_COMM = 16,  /* it is not used again before that has run */
     WF_BLOCK_RECORDED = 32, /* this thread's recorder hears of writes and of its release */
     WF_BLOCK_HELD = 64 /* the recorder has one of the references, and does not count as a holder */
 };

@@ -346,7 +346,7 @@ FUNCTION(partly_compiled)
 
     weft_compile_disable_open();
     x = weft_add_scalar(x, (double)s->step++);
-    weft_compile_disable_close();
+    if (weft_compile_disable_close() != WEFT_OK) return weft_error_status();
     GIVE(weft_mul(x, x));
 }
 

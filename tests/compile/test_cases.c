@@ -206,12 +206,12 @@ WT_TEST_IN_WORLD(product_of_shards__has_no_useless_nodes, w)
     WT_ALL(!strstr(text, "alias"));
 }
 
-/* ---- pending inputs ---- */
+/* ---- inputs in flight ---- */
 
 FUNCTION(double_it) { GIVE(weft_add(in[0], in[0])); }
 
 /* CAP-16 */
-WT_TEST_IN_WORLD(pending_input__is_waited_for_once, w)
+WT_TEST_IN_WORLD(input_in_flight__is_waited_for_once, w)
 {
     WT_BOTH_WAYS(fullgraph)
     {
@@ -257,7 +257,7 @@ WT_TEST_IN_WORLD(two_mlps__are_captured_whole, w)
     IS_AS_IMMEDIATE(w, call_module, m, {NULL, {20, 10}, true});
 }
 
-/* CAP-21, the sequence version; CAP-23's counting of gathers */
+/* CAP-21, the sequence version */
 WT_TEST_IN_WORLD(two_mlps_in_sequence__are_captured_whole, w)
 {
     weft_module *m = new_mlps(w, "mlp_0.up colwise input=S(0)\nmlp_0.down rowwise output=S(0)\n"

@@ -41,10 +41,10 @@ struct wf_list_recorder {
     struct wf_recorder base;
     struct wf_op_list *list;
     struct wf_block_map blocks;
-    int executing;      /* depth: what runs now is written down as a whole */
-    bool segments;      /* what cannot be in a list ends a segment, and another begins */
+    int executing;       /* depth: what runs now is written down as a whole */
+    bool segments;       /* what cannot be in a list ends a segment, and another begins */
     uint64_t tape_start; /* nodes that were on the tape before */
-    int pending_writes; /* writes in place of which no node has come yet */
+    int pending_writes;  /* writes in place of which no node has come yet */
     const char *pending_op;
     bool is_backward; /* gradients of leaves are results: */
     struct wf_delivery *deliveries;
