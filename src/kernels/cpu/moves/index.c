@@ -11,8 +11,8 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/operands/index_operands.h"
 #include "kernels/cpu/pointwise/elementwise.h"
+#include "kernels/operands/index_operands.h"
 #include "kernels/operands/operand_checks.h"
 
 static void take_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,

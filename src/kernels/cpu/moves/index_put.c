@@ -13,10 +13,10 @@
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/operands/index_operands.h"
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/operands/index_operands.h"
 #include "kernels/operands/operand_checks.h"
 #include <weft/types.h>
 
