@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/elements/stream_copy.h"
 #include "base/int_math.h"
 
 /* NOTE [tiles] Where the source runs along another dim than the destination (a transposed view),
@@ -66,7 +67,7 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
                           const int64_t *src_stride, const int64_t *dst_stride, int ndim,
                           size_t element)
 {
-    int64_t bytes = (int64_t)element;
+    int64_t bytes = (int64_t)element, rows = 1;
     int last;
 
     *copy = (struct wf_strided_copy){.run = element};
@@ -84,6 +85,9 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
         copy->loops--;
     }
     choose_tiling(copy);
+    for (int i = 0; i < copy->loops; i++) rows *= copy->count[i];
+    copy->streamed = copy->loops > 0 && !copy->tiled &&
+                     wf_is_streamed(rows * (int64_t)copy->run, (int64_t)copy->run);
 }
 
 int64_t wf_row_major_strides(int64_t *stride, const int64_t *shape, int ndim)
@@ -141,6 +145,14 @@ static inline void copy_tiled(const struct wf_strided_copy *c, char *dst, const 
                              wf_min_i64(TILE, n - i), to, from, bytes);
 }
 
+static void stream_rows(const struct wf_strided_copy *c, char *dst, const char *src)
+{
+    int last = c->loops - 1;
+
+    for (int64_t i = 0; i < c->count[last]; i++)
+        wf_stream_copy(dst + i * c->dst_step[last], src + i * c->src_step[last], c->run);
+}
+
 static inline void copy_inner_loops(const struct wf_strided_copy *c, char *dst, const char *src,
                                     size_t bytes)
 {
@@ -158,6 +170,10 @@ static void copy_nested_loops(const struct wf_strided_copy *c, int loop, char *d
         for (int64_t i = 0; i < c->count[loop]; i++)
             copy_nested_loops(c, loop + 1, dst + i * c->dst_step[loop],
                               src + i * c->src_step[loop]);
+        return;
+    }
+    if (c->streamed) {
+        stream_rows(c, dst, src);
         return;
     }
     switch (c->run) {
@@ -193,4 +209,5 @@ void wf_strided_copy_run(const struct wf_strided_copy *copy, void *dst, const vo
         memcpy(to, from, copy->run);
     else
         copy_nested_loops(copy, 0, to, from);
+    if (copy->streamed) wf_stream_end();
 }

@@ -13,9 +13,10 @@
 enum { WF_COPY_LOOPS = 2 * WEFT_MAX_DIMS };
 
 struct wf_strided_copy {
-    int loops;  /* around the runs, outermost first */
-    int tiled;  /* 1: the two innermost loops are walked in tiles */
-    size_t run; /* bytes that lie together on both sides; 0: nothing to copy */
+    int loops;    /* around the runs, outermost first */
+    int tiled;    /* 1: the two innermost loops are walked in tiles */
+    int streamed; /* 1: runs are long and many, and go past the caches */
+    size_t run;   /* bytes that lie together on both sides; 0: nothing to copy */
     int64_t count[WF_COPY_LOOPS];
     int64_t src_step[WF_COPY_LOOPS], dst_step[WF_COPY_LOOPS]; /* bytes */
     int64_t src_offset, dst_offset;                           /* bytes; set by the caller */

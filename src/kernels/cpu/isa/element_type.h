@@ -6,9 +6,9 @@
  *     #include "kernels/cpu/isa/norm.inc"
  *
  * WF_E is the element in memory, WF_T the type it is computed in, WF_LOAD and WF_STORE go between
- * them, WF_SCALAR makes a WF_T of a double, WF_NAME(f) is f_bf16, WF_IS_REAL is 1 for floats, WF_IN_F32 for those
- * that are computed in f32.
- * WF_EXP etc. are what pointwise.def needs. Included again and again, hence no guard.
+ * them, WF_SCALAR makes a WF_T of a double, WF_NAME(f) is f_bf16, WF_IS_REAL is 1 for floats,
+ * WF_IN_F32 for those that are computed in f32. WF_EXP etc. are what pointwise.def needs. Included
+ * again and again, hence no guard.
  */
 #include <limits.h>
 
@@ -27,8 +27,9 @@ static inline wf_bf16 bf16_from_f32(float value)
     uint32_t bits, rounded;
 
     memcpy(&bits, &value, sizeof bits);
-    rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return (wf_bf16)(value != value ? (bits >> 16) | 0x40u : rounded);
+    rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    rounded = value != value ? bits | 0x400000u : rounded;
+    return (wf_bf16)(rounded >> 16);
 }
 #endif
 

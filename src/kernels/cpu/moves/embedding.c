@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/elements/dtype.h"
+#include "base/elements/stream_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/operand.h"
@@ -72,6 +73,8 @@ static void embedding_run(const struct wf_kernel_call *k, void *const *out, cons
             row_step = p->table->stride[p->rows] * p->bytes,
             item_step = p->table->stride[0] * p->bytes; /* not used where there is one item */
     char *to = out[0];
+    bool streamed =
+        column_step == 1 && wf_is_streamed(p->index.rows * cols * p->bytes, cols * p->bytes);
 
     (void)scalars;
     for (int64_t i = 0; i < p->index.rows; i++, to += cols * p->bytes) {
@@ -80,11 +83,14 @@ static void embedding_run(const struct wf_kernel_call *k, void *const *out, cons
 
         if (row < 0)
             memset(to, 0, (size_t)(cols * p->bytes));
+        else if (streamed)
+            wf_stream_copy(to, from, (size_t)(cols * p->bytes));
         else if (column_step == 1)
             memcpy(to, from, (size_t)(cols * p->bytes));
         else
             wf_gather_strided(to, from, cols, column_step, p->bytes);
     }
+    if (streamed) wf_stream_end();
 }
 
 static void embedding_grad_run(const struct wf_kernel_call *k, void *const *out,

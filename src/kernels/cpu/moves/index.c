@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/elements/dtype.h"
+#include "base/elements/stream_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/pointwise/elementwise.h"
@@ -22,6 +23,17 @@ static void take_rows(const struct wf_index_walk *walk, const void *with, char *
     for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
         if (place[i] >= 0)
             memcpy(rows, table + place[i], (size_t)walk->row_bytes);
+        else
+            memset(rows, 0, (size_t)walk->row_bytes);
+}
+
+static void stream_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
+                        const int64_t *place, char *rows)
+{
+    (void)with;
+    for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
+        if (place[i] >= 0)
+            wf_stream_copy(rows, table + place[i], (size_t)walk->row_bytes);
         else
             memset(rows, 0, (size_t)walk->row_bytes);
 }
@@ -46,13 +58,16 @@ static void run_take(const struct wf_kernel_call *k, void *const *out, const voi
 {
     const struct wf_index_walk *walk = k->prep;
     int64_t bytes = walk->row_elements == 1 ? walk->row_bytes : 0;
+    bool streamed = wf_is_streamed(walk->count * walk->row_bytes, walk->row_bytes);
     wf_index_visit *visit = bytes == 2   ? take_2_bytes
                             : bytes == 4 ? take_4_bytes
                             : bytes == 8 ? take_8_bytes
+                            : streamed   ? stream_rows
                                          : take_rows;
 
     (void)scalars;
     wf_index_walk_run(k, walk, (char *)in[0], out[0], (const char *const *)(in + 1), visit, NULL);
+    if (streamed) wf_stream_end();
 }
 
 static void free_walk(void *prep)
