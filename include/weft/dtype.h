@@ -21,6 +21,8 @@ typedef enum weft_dtype {
     WEFT_I16,  /* this and the next: integers that wrap, as all do; on GPUs moved and cast, and
                   computed on the CPU */
     WEFT_I8,
+    WEFT_C64, /* a complex number of two f32, the real part first (weft/complex.h says what takes
+                 it); it carries a gradient */
     WEFT_DTYPE_COUNT
 } weft_dtype;
 
@@ -30,5 +32,5 @@ WEFT_API size_t weft_dtype_size(weft_dtype dtype);
 /** "f32", "bf16", ... ranks: any; local */
 WEFT_API const char *weft_dtype_name(weft_dtype dtype);
 
-/** True for f32, f64, bf16 and f16: the dtypes that can carry a gradient. ranks: any; local */
+/** True for f32, f64, bf16 and f16: real numbers that can carry a gradient. ranks: any; local */
 WEFT_API bool weft_dtype_is_float(weft_dtype dtype);

@@ -49,7 +49,8 @@ WEFT_API weft_module *weft_linear_new(weft_linear_config config);
  * x [N, in, ..] -> [N, out, ..], weft_conv1d and weft_conv2d; parameters weight [out, in/groups,
  * ..] and bias [out], uniform in +-1/sqrt(in/groups times the kernel's sizes), as in PyTorch.
  *
- * No style splits them; weft_distribute_module places their parameters.
+ * Without groups the styles split them: column-wise the output channels, row-wise the input
+ * channels; with groups none does, and weft_distribute_module places their parameters.
  */
 typedef struct weft_conv_config {
     int64_t in, out; /* channels */
@@ -94,6 +95,31 @@ typedef struct weft_norm_config {
 } weft_norm_config;
 WEFT_API weft_module *weft_layer_norm_new(weft_norm_config config);
 WEFT_API weft_module *weft_rms_norm_new(weft_norm_config config);
+
+/** x [N, channels, *] -> the same, weft_batch_norm: parameters weight (ones) and bias (zeros),
+ * buffers running_mean (zeros) and running_var (ones), all [channels]. While training the
+ * statistics are those of the batch, in evaluation the running ones; without them always the
+ * batch's. Of a distributed x the batch is all of it (SyncBatchNorm); of a plain one what this
+ * process has, so that replicas have statistics of their own. No style splits it. */
+typedef struct weft_batch_norm_config {
+    int64_t channels;
+    double eps;      /* 0 means 1e-5 */
+    double momentum; /* of what is new in the running statistics; 0 means 0.1 */
+    bool no_weight;  /* and no bias */
+    bool no_running; /* statistics are kept nowhere */
+    weft_dtype dtype;
+} weft_batch_norm_config;
+WEFT_API weft_module *weft_batch_norm_new(weft_batch_norm_config config);
+
+/** x [N, channels, *] -> the same, weft_group_norm; parameters weight (ones) and bias (zeros), both
+ * [channels]. No style splits it. */
+typedef struct weft_group_norm_config {
+    int64_t groups, channels;
+    double eps;     /* 0 means 1e-5 */
+    bool no_weight; /* and no bias */
+    weft_dtype dtype;
+} weft_group_norm_config;
+WEFT_API weft_module *weft_group_norm_new(weft_group_norm_config config);
 
 /** Dropout with probability p in [0, 1] while training, the input itself in evaluation. */
 WEFT_API weft_module *weft_dropout_new(double p);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <weft/attention.h>
+#include <weft/complex.h>
 #include <weft/convolution.h>
 #include <weft/in_place.h>
 #include <weft/indexing.h>

@@ -24,7 +24,7 @@
 
 #include <weft/tensor.h>
 
-/* ---- two inputs ---- */
+/* ---- two inputs; of bool a sum is "or", a product "and", and there is no difference ---- */
 WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);

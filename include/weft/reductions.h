@@ -105,6 +105,13 @@ WEFT_API weft_tensor *weft_sort(weft_tensor *x, int dim, bool descending, weft_t
 /** The indices alone. grad: none */
 WEFT_API weft_tensor *weft_argsort(weft_tensor *x, int dim, bool descending);
 
+/** The k-th smallest along a dim, from 1 on / the median, of an even number the lower one, not a
+ * number where one is none; and in `index` (NULL: not wanted) where it was. ranks, grad: as
+ * weft_sort. fails: WEFT_ERR_ARG */
+WEFT_API weft_tensor *weft_kthvalue(weft_tensor *x, int64_t k, int dim, bool keep,
+                                    weft_tensor **index);
+WEFT_API weft_tensor *weft_median(weft_tensor *x, int dim, bool keep, weft_tensor **index);
+
 /**
  * How many elements lie in each of `bins` equal intervals from `least` to `most`, the last with its
  * end; where both are equal, from the least to the largest element. Of x's dtype; what is outside

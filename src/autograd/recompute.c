@@ -12,6 +12,7 @@
 #include "autograd/tape.h"
 
 #include "base/array_grow.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/observers.h"
@@ -286,8 +287,7 @@ weft_tensor *weft_recomputed(weft_recomputable *run, weft_tensor *const *in, int
                             .modes = wf_scope_modes(),
                             .local = wf_local_functions > 0};
     if (check_arguments(run, in, n) == WEFT_OK) out = run_first_time(piece, in);
-    if (!out || !wf_grad_is_enabled() ||
-        !weft_dtype_is_float((weft_dtype)out->layout->desc.dtype)) {
+    if (!out || !wf_grad_is_enabled() || !wf_dtype_has_gradient(out->layout->desc.dtype)) {
         release_piece(piece);
         return out;
     }

@@ -2,6 +2,7 @@
 #include "autograd/tape.h"
 
 #include "base/call_context.h"
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 
@@ -198,7 +199,7 @@ weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted)
     WF_TRY_PTR(wf_tensor_check_alive(t, "set_requires_grad"));
     WF_NEED_PTR(!t->node, WEFT_ERR_STATE,
                 "set_requires_grad: the tensor is the result of %s, not a leaf", t->node->name);
-    WF_NEED_PTR(!wanted || weft_dtype_is_float(weft_tensor_dtype(t)), WEFT_ERR_DTYPE,
+    WF_NEED_PTR(!wanted || wf_dtype_has_gradient(weft_tensor_dtype(t)), WEFT_ERR_DTYPE,
                 "set_requires_grad: %s tensors carry no gradient",
                 weft_dtype_name(weft_tensor_dtype(t)));
     t->requires_grad = wanted;

@@ -35,6 +35,7 @@ static bool needs_count_array(const struct wf_coll *coll, bool send)
 
 static bool can_reduce(weft_dtype dtype, weft_reduce reduce)
 {
+    if (dtype == WEFT_C64) return reduce == WEFT_SUM;
     return dtype != WEFT_U8 && dtype != WEFT_BOOL && reduce != WEFT_AVG &&
            (unsigned)reduce < WEFT_MASKED; /* the last two end as sums */
 }

@@ -89,7 +89,9 @@ static void choose(struct wf_comm *comm)
 const struct wf_backend *wf_comm_device_backend(struct wf_comm *comm, const struct wf_coll *coll)
 {
     weft_coll kind = coll->kind;
-    bool unknown_sum = wf_coll_reduces(kind) && coll->dtype == WEFT_I16; /* NCCL has no such type */
+    bool unknown_sum =
+        wf_coll_reduces(kind) &&
+        (coll->dtype == WEFT_I16 || coll->dtype == WEFT_C64); /* NCCL has no such types */
 
     if (comm->size == 1 || unknown_sum || kind == WEFT_COLL_SEND || kind == WEFT_COLL_RECV ||
         kind == WEFT_COLL_BARRIER || !wf_device_library()->collectives)

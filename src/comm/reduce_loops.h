@@ -46,6 +46,11 @@ REDUCE_INT(i64, int64_t, uint64_t)
 REDUCE_INT(i16, int16_t, uint32_t)
 REDUCE_INT(i8, int8_t, uint32_t)
 
+LOOP_TARGET static void LOOP(sum_c64)(void *out, const void *left, const void *right, size_t n)
+{
+    LOOP(sum_f32)(out, left, right, 2 * n);
+}
+
 #define WIDEN_NARROW(tag)                                                                          \
     LOOP_TARGET static void LOOP(widen_##tag)(float *out, const void *from, size_t n)              \
     {                                                                                              \
@@ -77,7 +82,8 @@ static const struct loops LOOP(loops) = {
                 [WEFT_I32] = REDUCE_ROW(i32),
                 [WEFT_I64] = REDUCE_ROW(i64),
                 [WEFT_I16] = REDUCE_ROW(i16),
-                [WEFT_I8] = REDUCE_ROW(i8)},
+                [WEFT_I8] = REDUCE_ROW(i8),
+                [WEFT_C64] = {[WEFT_SUM] = LOOP(sum_c64)}},
     .widen = {[WEFT_BF16] = LOOP(widen_bf16), [WEFT_F16] = LOOP(widen_f16)},
     .narrow = {[WEFT_BF16] = LOOP(narrow_bf16), [WEFT_F16] = LOOP(narrow_f16)},
 };

@@ -92,7 +92,7 @@ int wf_element_type_of_dtype(weft_dtype dtype)
     static const char *const names[WEFT_DTYPE_COUNT] = {
         [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_BF16] = "BF16", [WEFT_F16] = "F16",
         [WEFT_I32] = "I32", [WEFT_I64] = "I64", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL",
-        [WEFT_I16] = "I16", [WEFT_I8] = "I8"};
+        [WEFT_I16] = "I16", [WEFT_I8] = "I8",   [WEFT_C64] = "C64"};
 
     return wf_element_type_by_name(names[dtype]);
 }
@@ -102,7 +102,8 @@ bool wf_element_type_converts_to(int type, weft_dtype dtype)
     const struct wf_element_type_info *from = wf_element_type_info(type);
 
     if (type == wf_element_type_of_dtype(dtype)) return true;
-    return from->readable && dtype != WEFT_BOOL && (from->is_integer || weft_dtype_is_float(dtype));
+    return from->readable && dtype != WEFT_BOOL && dtype != WEFT_C64 &&
+           (from->is_integer || weft_dtype_is_float(dtype));
 }
 
 static void store_real_as_dtype(void *to, weft_dtype dtype, const double *from)

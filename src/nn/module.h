@@ -155,4 +155,4 @@ weft_module **wf_module_list_tree(weft_module *root, int *count);
 /* The classes that styles have rows for. */
 extern const weft_module_class wf_class_linear, wf_class_embedding, wf_class_position,
     wf_class_layer_norm, wf_class_rms_norm, wf_class_dropout, wf_class_cross_entropy,
-    wf_class_grouped;
+    wf_class_grouped, wf_class_conv1d, wf_class_conv2d;

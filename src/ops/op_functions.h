@@ -17,9 +17,9 @@
 
 /* Shapes and strides of views */
 wf_shape_fn wf_shape_reshape, wf_shape_permute, wf_shape_slice, wf_shape_slice_step,
-    wf_shape_expand;
+    wf_shape_expand, wf_shape_view_as_real, wf_shape_view_as_complex;
 wf_view_fn wf_view_reshape, wf_view_permute, wf_view_slice, wf_view_slice_step, wf_view_expand,
-    wf_view_unchanged;
+    wf_view_unchanged, wf_view_as_real, wf_view_as_complex;
 
 /* Rules that are functions: of any family, then family by family */
 wf_rule_fn wf_rule_all_but_dim;
@@ -41,6 +41,10 @@ void wf_infer_output_like(struct wf_infer *call, int j, const struct wf_layout *
 /** "f32[8,16] R, f32[4]": the operands, for messages. The text lives until the thread's next call.
  */
 const char *wf_infer_inputs_text(const struct wf_infer *call);
+
+/** A call of an op that takes complex numbers, on pairs of real ones. */
+weft_tensor *wf_call_complex(enum wf_op op, weft_tensor *const *in, int n,
+                             const struct wf_op_args *args, weft_tensor **more);
 
 /** x for an op with numbers beside it: where they are not whole, integers become f32; bool becomes
  *  i64. */

@@ -43,7 +43,7 @@ struct wf_op_plan {
     uint8_t way;                            /* enum wf_plan_execution */
     uint8_t device;                         /* weft_device of its outputs */
     bool meta;                              /* WEFT_META: shapes only: no kernel, nothing is sent */
-    uint8_t slow_path;                      /* bits WF_SLOW_..: what the slow path has to check
+    uint16_t slow_path;                     /* bits WF_SLOW_..: what the slow path has to check
                                                (dtensor/dispatch/slow_path.h) */
     bool warned;                            /* the guard has logged it */
     uint8_t cast, cast_to;                  /* inputs that are cast first, bits, and their dtype */

@@ -15,6 +15,7 @@
 #define OF_FLOATS ((uint32_t)WF_FLOATS_ONLY)
 #define BOXES ((uint32_t)WF_BOXES_ONLY)
 #define RISING ((uint32_t)WF_RISING)
+#define COMPLEX WF_TAKES_COMPLEX
 #define CONVERTS ((uint32_t)WF_CONVERTS)
 #define ONLY(reduce) ((uint32_t)((reduce)-WEFT_AVG) << WF_ONLY_SHIFT)
 #define RISES (SET1(1) | RISING)
@@ -170,6 +171,7 @@ bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce)
     uint32_t only = linear >> WF_ONLY_SHIFT & WF_MAX_ONLY;
     bool has_extremes = dtype != WEFT_BOOL && dtype != WEFT_U8; /* which ranks can combine */
 
+    if (dtype == WEFT_C64) has_extremes = false;
     if (linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(dtype)) return false;
     if (linear & (uint32_t)WF_RISING)
         return (reduce == WEFT_MAX || reduce == WEFT_MIN) && has_extremes;

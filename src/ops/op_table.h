@@ -88,6 +88,9 @@ enum wf_promotes {
     WF_PROMOTES_FLOATS   /* cast to one float: integers and bool are f32 */
 };
 
+/** Bit 31 of `linear`: complex numbers pass too (ops/pointwise/complex.c). */
+#define WF_TAKES_COMPLEX ((uint32_t)1 << 31)
+
 struct wf_op_row {
     const char *name;
     enum wf_attrs_kind attrs;
@@ -101,7 +104,8 @@ struct wf_op_row {
                         pass instead of sums, unless the result is bool,
                         two bits at 24: a weft_reduce, terms of which pass alone
                         (WEFT_PRODUCT .. WEFT_MIN),
-                        WF_CONVERTS: nothing is computed but another dtype */
+                        WF_CONVERTS: nothing is computed but another dtype,
+                        WF_TAKES_COMPLEX: complex numbers pass too */
     uint8_t promotes; /* enum wf_promotes: operands of several dtypes are cast to one */
     weft_reduce reduce;
     wf_shape_fn *shape;

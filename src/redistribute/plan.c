@@ -92,6 +92,13 @@ static bool all_ranks_keep_elements(const struct wf_redist_problem *p)
 
 /* ---- plans ---- */
 
+static bool can_reduce(weft_dtype dtype, weft_reduce reduce)
+{
+    if (dtype == WEFT_C64) return reduce == WEFT_SUM || reduce == WEFT_MASKED;
+    return dtype != WEFT_U8 && dtype != WEFT_BOOL &&
+           (reduce != WEFT_NORM || weft_dtype_is_float(dtype));
+}
+
 static weft_status check_reduction_dtype(const struct wf_redist_plan *plan)
 {
     weft_dtype dtype = (weft_dtype)plan->from->desc.dtype;
@@ -99,10 +106,8 @@ static weft_status check_reduction_dtype(const struct wf_redist_plan *plan)
     for (int i = 0; i < plan->n_steps; i++) {
         weft_placement p = plan->steps[i].from[__builtin_ctz(plan->steps[i].axes)];
 
-        WF_NEED(!weft_is_partial(p) || (dtype != WEFT_U8 && dtype != WEFT_BOOL &&
-                                        (p.reduce != WEFT_NORM || weft_dtype_is_float(dtype))),
-                WEFT_ERR_DTYPE, "redistribute: a partial %s tensor cannot be reduced",
-                weft_dtype_name(dtype));
+        WF_NEED(!weft_is_partial(p) || can_reduce(dtype, p.reduce), WEFT_ERR_DTYPE,
+                "redistribute: a partial %s tensor cannot be reduced", weft_dtype_name(dtype));
     }
     return WEFT_OK;
 }

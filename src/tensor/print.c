@@ -12,13 +12,19 @@ int weft_tensor_format(const weft_tensor *t, char *text, size_t bytes)
     return t ? wf_layout_print(t->layout, text, bytes) : snprintf(text, bytes, "(no tensor)");
 }
 
+static void print_element(uint8_t dtype, const char *at, FILE *out)
+{
+    fprintf(out, "%.6g", wf_dtypes[dtype].load(at));
+    if (dtype == WEFT_C64) fprintf(out, "%+.6gi", wf_dtypes[WEFT_F32].load(at + sizeof(float)));
+}
+
 static void print_dim(const struct wf_tensor_desc *desc, const char *at, int dim, FILE *out)
 {
     size_t size = wf_dtypes[desc->dtype].size;
     int64_t shown;
 
     if (dim == desc->ndim) {
-        fprintf(out, "%.6g", wf_dtypes[desc->dtype].load(at));
+        print_element(desc->dtype, at, out);
         return;
     }
     shown = desc->shape[dim] < SHOWN_PER_DIM ? desc->shape[dim] : SHOWN_PER_DIM;

@@ -20,6 +20,10 @@ double weft_item(const weft_tensor *t)
         WF_FAIL(WEFT_ERR_SHAPE, "item: needs one element that every rank holds, not %s", text);
         return NAN;
     }
+    if (t->layout->desc.dtype == WEFT_C64) {
+        WF_FAIL(WEFT_ERR_DTYPE, "item: a complex number is two; read weft_view_as_real");
+        return NAN;
+    }
     if (wf_is_meta(t)) {
         WF_FAIL(WEFT_ERR_STATE, "item: a tensor on the meta device has no elements");
         return NAN;
@@ -48,6 +52,8 @@ weft_status weft_read_f64(const weft_tensor *t, double *out, int64_t room)
     WF_NEED(out || room <= 0, WEFT_ERR_ARG, "read_f64: no array to write to");
     WF_TRY(wf_tensor_check_alive(t, "read_f64"));
     desc = &t->layout->desc;
+    WF_NEED(desc->dtype != WEFT_C64, WEFT_ERR_DTYPE,
+            "read_f64: a complex number is two; read weft_view_as_real");
     WF_NEED(!wf_is_meta(t), WEFT_ERR_STATE,
             "read_f64: a tensor on the meta device has no elements");
     if (t->layout->mesh) /* whose shards differ in size */

@@ -11,10 +11,10 @@ WT_UNIT(dtype__each_has_a_name_and_a_size)
     static const char *const names[] = {
         [WEFT_F32] = "f32", [WEFT_F64] = "f64", [WEFT_BF16] = "bf16", [WEFT_F16] = "f16",
         [WEFT_I32] = "i32", [WEFT_I64] = "i64", [WEFT_U8] = "u8",     [WEFT_BOOL] = "bool",
-        [WEFT_I16] = "i16", [WEFT_I8] = "i8"};
-    static const size_t sizes[] = {
-        [WEFT_F32] = 4, [WEFT_F64] = 8, [WEFT_BF16] = 2, [WEFT_F16] = 2, [WEFT_I32] = 4,
-        [WEFT_I64] = 8, [WEFT_U8] = 1,  [WEFT_BOOL] = 1, [WEFT_I16] = 2, [WEFT_I8] = 1};
+        [WEFT_I16] = "i16", [WEFT_I8] = "i8",   [WEFT_C64] = "c64"};
+    static const size_t sizes[] = {[WEFT_F32] = 4, [WEFT_F64] = 8, [WEFT_BF16] = 2, [WEFT_F16] = 2,
+                                   [WEFT_I32] = 4, [WEFT_I64] = 8, [WEFT_U8] = 1,   [WEFT_BOOL] = 1,
+                                   [WEFT_I16] = 2, [WEFT_I8] = 1,  [WEFT_C64] = 8};
 
     ck_assert_int_eq(sizeof names / sizeof *names, WEFT_DTYPE_COUNT);
     for (int i = 0; i < WEFT_DTYPE_COUNT; i++) {

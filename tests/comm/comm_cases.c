@@ -428,7 +428,7 @@ static int copies(struct wf_comm *comm)
 {
     int failed = 0;
 
-    for (weft_dtype dtype = WEFT_F32; dtype < WEFT_DTYPE_COUNT; dtype++)
+    for (weft_dtype dtype = WEFT_F32; dtype < WEFT_C64; dtype++)
         for (EACH(k, kinds)) {
             struct test_case test = {
                 .kind = kinds[k], .dtype = dtype, .count = 5001, .deal = UNEVEN, .root = 1};

@@ -42,18 +42,13 @@ static int kind(weft_dtype d) { return is_float(d) ? 2 : d != WEFT_BOOL; }
 
 WT_TEST(promotion__of_arrays_is_torchs)
 {
-    for (int k = 0; k < WEFT_DTYPE_COUNT * WEFT_DTYPE_COUNT; k++) {
-        weft_dtype a = k / WEFT_DTYPE_COUNT, b = k % WEFT_DTYPE_COUNT;
+    for (int k = 0; k < WEFT_C64 * WEFT_C64; k++) {
+        weft_dtype a = k / WEFT_C64, b = k % WEFT_C64;
         weft_scope *scope = weft_scope_open();
         weft_tensor *y = weft_maximum(ones(a, 2), ones(b, 2)), *q;
 
         wt_note("%s and %s", weft_dtype_name(a), weft_dtype_name(b));
-        if (met[a][b] == WEFT_BOOL) {
-            WT_ALL(y == NULL);
-            weft_error_clear();
-        } else {
-            WT_ALL(weft_tensor_dtype(y) == met[a][b] && wt_is_all(y, 1));
-        }
+        WT_ALL(weft_tensor_dtype(y) == met[a][b] && wt_is_all(y, 1));
         q = weft_div(ones(a, 2), ones(b, 2));
         WT_ALL(weft_tensor_dtype(q) == (is_float(met[a][b]) ? met[a][b] : WEFT_F32));
         WT_ALL(weft_tensor_dtype(weft_le(ones(a, 2), ones(b, 2))) == WEFT_BOOL);
@@ -64,8 +59,8 @@ WT_TEST(promotion__of_arrays_is_torchs)
 /* A tensor without dims counts where its kind is higher. */
 WT_TEST(promotion__of_numbers_is_torchs)
 {
-    for (int k = 0; k < WEFT_DTYPE_COUNT * WEFT_DTYPE_COUNT; k++) {
-        weft_dtype a = k / WEFT_DTYPE_COUNT, b = k % WEFT_DTYPE_COUNT;
+    for (int k = 0; k < WEFT_C64 * WEFT_C64; k++) {
+        weft_dtype a = k / WEFT_C64, b = k % WEFT_C64;
         weft_dtype want = kind(b) > kind(a) ? b : a;
         weft_scope *scope = weft_scope_open();
         weft_tensor *y;

@@ -1,4 +1,7 @@
-/* test_small_integers.c: what has no kernel of its own for i16 and i8 gives what i32 gives. */
+/* test_small_integers.c: what has no kernel of its own for i16 and i8 gives what i32
+ * gives, and arithmetic of bool. */
+#include <string.h>
+
 #include "support/worlds.h"
 
 #define IS_LIKE_PLAIN(got, plain) WT_ALL(wt_near_tensors((got), (plain), WT_EXACT))
@@ -33,6 +36,28 @@ WT_TEST_TIMES_IN_WORLD(reductions__of_small_integers, w, k, 2)
         IS_LIKE_PLAIN(weft_cast(y, WEFT_I32), weft_min_with_index(wide, 1, false, &want_at));
         IS_LIKE_PLAIN(at, want_at);
     }
+}
+
+/* As in PyTorch: a sum of bool is "or", a product "and", a difference is refused. */
+WT_TEST_TIMES_IN_WORLD(arithmetic__of_bool, w, k, 3)
+{
+    static const char *const places[] = {"R", "S(0)", "S(1)"};
+    weft_tensor *a = weft_gt(wt_whole(WEFT_F32, 0, 5, 7), wt_whole(WEFT_F32, 1, 5, 7));
+    weft_tensor *b = weft_gt(wt_whole(WEFT_F32, 2, 1, 7), wt_whole(WEFT_F32, 3, 1, 7));
+    weft_tensor *x = wt_spread(w, a, places[k]), *y = wt_spread(w, b, "R"), *z;
+
+    z = weft_add(x, y);
+    WT_EQ(weft_tensor_dtype(z), WEFT_BOOL);
+    IS_LIKE_PLAIN(z, weft_logical_or(a, b));
+    IS_LIKE_PLAIN(weft_mul(x, y), weft_logical_and(a, b));
+    IS_LIKE_PLAIN(weft_maximum(x, y), weft_logical_or(a, b));
+    IS_LIKE_PLAIN(weft_minimum(x, y), weft_logical_and(a, b));
+    IS_LIKE_PLAIN(weft_add_(weft_clone(x), y), weft_logical_or(a, b));
+    WT_ALL(!weft_sub(x, y) && weft_error_status() == WEFT_ERR_DTYPE);
+    WT_ALL(strstr(weft_error_message(), "sub: no CPU kernel for bool") != NULL);
+    weft_error_clear();
+    WT_ALL(!weft_neg(x) && weft_error_status() == WEFT_ERR_DTYPE);
+    weft_error_clear();
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "small_integers"); }

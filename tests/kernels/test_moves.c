@@ -18,7 +18,7 @@ WT_UNIT(copy__makes_row_major)
 {
     static const struct sizes larger = {3, {2, 50, 70}};
 
-    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+    for (int t = 0; t < WEFT_C64; t++)
         for (int lie = 0; lie < LIES; lie++) {
             for (int i = 0; i < SHAPES; i++)
                 check_copy((weft_dtype)t, nth_lie(lie), &some_shapes[i]);
@@ -82,10 +82,10 @@ WT_UNIT(cast__goes_between_any_two)
     struct wf_scalars scalars = {.s = {0}};
 
     EACH_ISA
-    for (int pair = 0; pair < WEFT_DTYPE_COUNT * WEFT_DTYPE_COUNT; pair++)
+    for (int pair = 0; pair < WEFT_C64 * WEFT_C64; pair++)
         for (int i = 0; i < SHAPES; i++) {
-            weft_dtype from = (weft_dtype)(pair / WEFT_DTYPE_COUNT);
-            weft_dtype to = (weft_dtype)(pair % WEFT_DTYPE_COUNT);
+            weft_dtype from = (weft_dtype)(pair / WEFT_C64);
+            weft_dtype to = (weft_dtype)(pair % WEFT_C64);
             struct operand x = operand_new(from, nth_lie(i), some_shapes[i].ndim, some_shapes[i].n);
             struct operand y = operand_new(to, PLAIN, some_shapes[i].ndim, some_shapes[i].n);
 
@@ -171,7 +171,7 @@ WT_UNIT(where__broadcasts_all_three)
     struct wf_scalars scalars = {.s = {0}};
 
     EACH_ISA
-    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+    for (int t = 0; t < WEFT_C64; t++)
         for (int c = 0; c < 5; c++) {
             const struct sizes *s = shapes[c];
             struct operand p = operand_new(WEFT_BOOL, c % 2 ? GAPS : PLAIN, s[0].ndim, s[0].n);
@@ -197,7 +197,7 @@ WT_UNIT(fill__writes_every_element)
     static const double values[] = {0, 1, 1.5};
 
     EACH_ISA
-    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+    for (int t = 0; t < WEFT_C64; t++)
         for (int i = 0; i < SHAPES * 3; i++) {
             struct wf_scalars scalars = {.s = {values[i % 3]}};
             struct operand y =
@@ -218,7 +218,7 @@ WT_UNIT(cat__joins_along_any_dim)
 {
     static const int64_t parts[] = {2, 0, 5, 1};
 
-    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+    for (int t = 0; t < WEFT_C64; t++)
         for (int dim = 0; dim < 3; dim++) {
             int64_t shape[] = {3, 4, 6}, at = 0;
             struct operand x[4], *in[4], y;
@@ -253,11 +253,11 @@ WT_UNIT(pad__has_one_value_around_and_between)
     static const int64_t small[] = {2, 3, 4}, large[] = {5, 4, 9};
     static const int64_t before[] = {1, 0, 2}, step[] = {3, 1, 2};
 
-    for (int c = 0; c < WEFT_DTYPE_COUNT * LIES * 2; c++) {
-        weft_dtype dtype = (weft_dtype)(c % WEFT_DTYPE_COUNT);
-        struct wf_scalars scalars = {.s = {c / WEFT_DTYPE_COUNT % 2}};
+    for (int c = 0; c < WEFT_C64 * LIES * 2; c++) {
+        weft_dtype dtype = (weft_dtype)(c % WEFT_C64);
+        struct wf_scalars scalars = {.s = {c / WEFT_C64 % 2}};
         union wf_op_attrs attrs = {.pad = {.size = {0}}};
-        struct operand x = operand_new(dtype, nth_lie(c / WEFT_DTYPE_COUNT / 2), 3, small), y;
+        struct operand x = operand_new(dtype, nth_lie(c / WEFT_C64 / 2), 3, small), y;
 
         memcpy(attrs.pad.before, before, sizeof before);
         memcpy(attrs.pad.size, large, sizeof large);

@@ -263,7 +263,7 @@ static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
 #ifdef WT_CUDA_HOST
 enum { DTYPES = WEFT_BOOL + 1 };
 #else
-enum { DTYPES = WEFT_DTYPE_COUNT };
+enum { DTYPES = WEFT_C64 };
 #endif
 
 WT_UNIT(binary__broadcasts_in_every_dtype)

@@ -93,7 +93,7 @@ WT_TEST(plan__refusals_change_nothing)
     refused(
         (weft_plan[]){{"layers.0.net1", col}, {"norm", row}, {0}}, WEFT_ERR_ARG,
         "in module norm: style rowwise does not support modules of type layer norm (only: linear, "
-        "embedding)");
+        "embedding, conv1d, conv2d)");
     refused((weft_plan[]){{"layers.0.net1", col}, {"layers.1.net1", unreadable}, {0}}, WEFT_ERR_ARG,
             "layers.1.net1");
     refused((weft_plan[]){{"layers.0.net1", two}, {0}}, WEFT_ERR_ARG, "layers.0.net1");

@@ -328,13 +328,13 @@ WT_UNIT(bernoulli__has_its_share)
 {
     static const double chances[] = {0, 1e-4, 0.25, 0.5, 0.999, 1};
 
-    for (int i = 0; i < 6 * WEFT_DTYPE_COUNT * SEEDS; i++) {
+    for (int i = 0; i < 6 * WEFT_C64 * SEEDS; i++) {
         weft_scope *scope = weft_scope_open();
-        weft_tensor *t = line((weft_dtype)(i / 6 % WEFT_DTYPE_COUNT));
+        weft_tensor *t = line((weft_dtype)(i / 6 % WEFT_C64));
         double p = chances[i % 6], ones = 0, sigma = sqrt(N * p * (1 - p));
         int strays = 0;
 
-        weft_manual_seed(seeds[i / 6 / WEFT_DTYPE_COUNT] + (uint64_t)i);
+        weft_manual_seed(seeds[i / 6 / WEFT_C64] + (uint64_t)i);
         ck_assert_int_eq(weft_bernoulli_(t, p, NULL), WEFT_OK);
         weft_read_f64(t, values, N);
         expect_within("bernoulli", 0, 1);

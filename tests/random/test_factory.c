@@ -78,7 +78,7 @@ WT_TEST_TIMES_IN_WORLD(fill__sets_each_ranks_shard, w, i, 3)
 /* INIT-04: no dims: one element on every rank; all dtypes. */
 WT_TEST_IN_WORLD(factories__make_scalars, w)
 {
-    for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
+    for (int d = 0; d < WEFT_C64; d++) {
         weft_spec spec = {.dtype = (weft_dtype)d, .mesh = w->mesh};
         weft_tensor *t[] = {weft_make_zeros(spec), weft_make_ones(spec), weft_make_full(spec, 1),
                             weft_make_empty(spec), weft_make_bernoulli(spec, 1, NULL)};

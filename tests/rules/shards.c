@@ -130,8 +130,11 @@ double *wt_read_box(const struct wf_tensor_desc *box, const int64_t *stride, con
 /* 8 to 12 roundings: of the inputs' terms, of what lies between, of the result. */
 static double tolerance_of(weft_dtype dtype)
 {
-    static const double bounds[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-11, [WEFT_BF16] = 0.03, [WEFT_F16] = 0.006};
+    static const double bounds[WEFT_DTYPE_COUNT] = {[WEFT_F32] = 2e-5,
+                                                    [WEFT_F64] = 1e-11,
+                                                    [WEFT_BF16] = 0.03,
+                                                    [WEFT_F16] = 0.006,
+                                                    [WEFT_C64] = 2e-5};
 
     return bounds[dtype];
 }

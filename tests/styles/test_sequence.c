@@ -166,7 +166,7 @@ WT_TEST(sequence__refuses_what_has_no_sequence)
     WT_FAILS(weft_parallelize_module(m, mesh, (weft_plan[]){{"", weft_sequence_parallel()}, {0}}),
              WEFT_ERR_ARG, "(only: layer norm, RMS norm, dropout, position embedding)");
     WT_FAILS(weft_parallelize_module(norm, mesh, (weft_plan[]){{"", weft_colwise_parallel()}, {0}}),
-             WEFT_ERR_ARG, "(only: linear, grouped linear, embedding)");
+             WEFT_ERR_ARG, "(only: linear, grouped linear, embedding, conv1d, conv2d)");
     WT_FAILS(weft_parallelize_module(norm, mesh, (weft_plan[]){{"", partial}, {0}}), WEFT_ERR_ARG,
              "is no shard");
     WT_FAILS(weft_parallelize_module(m, mesh, (weft_plan[]){{"", desired}, {0}}), WEFT_ERR_ARG,

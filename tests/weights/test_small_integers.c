@@ -50,4 +50,27 @@ WT_TEST_IN_WORLD(small_integers__go_through_files, w)
     }
 }
 
+WT_TEST_TIMES_IN_WORLD(complex_numbers__go_through_files, w, k, 2)
+{
+    static const weft_placement shard = {.kind = WEFT_KIND_SHARD};
+    const char *path = wt_scratch("complex");
+    weft_tensor *want = wt_whole3(WEFT_F32, 0, k ? 8 : 5, 3, 2), *got;
+    weft_tensor *t = weft_clone(weft_view_as_complex(wt_spread(w, want, "S(0)")));
+    weft_state *state = weft_state_new();
+    weft_weights *file;
+
+    WT_EQ(weft_state_add_tensor(state, "t", t), WEFT_OK);
+    WT_EQ(weft_checkpoint_save(path, state), WEFT_OK);
+    WT_EQ(weft_fill_(t, 0), WEFT_OK);
+    WT_EQ(weft_checkpoint_load(path, state), WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_view_as_real(t), want, WT_EXACT));
+    path = wt_scratch("complex.safetensors");
+    WT_EQ(weft_weights_write(path, &(weft_named_tensor){"t", t}, 1), WEFT_OK);
+    file = weft_weights_open(path);
+    got = weft_weights_read(file, "t", 0, w->mesh, &shard);
+    WT_ALL(wt_near_tensors(weft_view_as_real(got), want, WT_EXACT));
+    weft_weights_close(file);
+    weft_state_release(state);
+}
+
 int main(int argc, char **argv) { return wt_scratch_end(wt_main(argc, argv, "small_integers")); }

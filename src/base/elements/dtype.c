@@ -54,6 +54,15 @@ static void store_f16(void *element, double value)
     memcpy(element, &half, sizeof half);
 }
 
+/* The real part; of what is stored the other is 0. */
+static double load_c64(const void *element) { return load_f32(element); }
+
+static void store_c64(void *element, double value)
+{
+    store_f32(element, value);
+    store_f32((char *)element + sizeof(float), 0);
+}
+
 static void store_bool(void *element, double value) { *(uint8_t *)element = value != 0; }
 
 const struct wf_dtype_info wf_dtypes[WEFT_DTYPE_COUNT] = {
@@ -67,6 +76,7 @@ const struct wf_dtype_info wf_dtypes[WEFT_DTYPE_COUNT] = {
     [WEFT_BOOL] = {"bool", 1, false, load_u8, store_bool},
     [WEFT_I16] = {"i16", 2, false, load_i16, store_i16},
     [WEFT_I8] = {"i8", 1, false, load_i8, store_i8},
+    [WEFT_C64] = {"c64", 8, false, load_c64, store_c64},
 };
 
 static bool is_dtype(weft_dtype dtype) { return (unsigned)dtype < WEFT_DTYPE_COUNT; }

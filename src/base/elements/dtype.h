@@ -21,6 +21,11 @@ enum { WF_FLOAT_DTYPES = WEFT_F16 + 1 };
 
 static inline bool wf_dtype_is_float(unsigned dtype) { return dtype < WF_FLOAT_DTYPES; }
 
+static inline bool wf_dtype_has_gradient(unsigned dtype)
+{
+    return wf_dtype_is_float(dtype) || dtype == WEFT_C64;
+}
+
 /** Floats that are computed in f32: sums of them are f32 until they are rounded, once. */
 static inline bool wf_dtype_is_16_bit_float(unsigned dtype)
 {

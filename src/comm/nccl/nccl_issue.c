@@ -6,14 +6,14 @@
 
 #include "device/cuda/cuda_rank.h"
 
-/* Without i16, which is moved as another type of its size and reduced in host memory. */
+/* Without i16 and c64, which are moved as other types of their size and reduced in host memory. */
 static ncclDataType_t nccl_type_of_dtype(weft_dtype dtype)
 {
     static const ncclDataType_t types[WEFT_DTYPE_COUNT] = {
         [WEFT_F32] = ncclFloat32, [WEFT_F64] = ncclFloat64, [WEFT_BF16] = ncclBfloat16,
         [WEFT_F16] = ncclFloat16, [WEFT_I32] = ncclInt32,   [WEFT_I64] = ncclInt64,
         [WEFT_U8] = ncclUint8,    [WEFT_BOOL] = ncclUint8,  [WEFT_I16] = ncclFloat16,
-        [WEFT_I8] = ncclInt8};
+        [WEFT_I8] = ncclInt8,     [WEFT_C64] = ncclInt64};
 
     return types[dtype];
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "base/elements/dtype.h"
 #include "base/elements/numel.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -185,7 +186,7 @@ static weft_tensor *exchange_rows_on_tape(struct wf_collective_call *d, const in
 {
     weft_tensor *out = exchange_rows(d, send, recv), *in[] = {d->t};
 
-    wants = wants && weft_dtype_is_float(weft_tensor_dtype(out));
+    wants = wants && wf_dtype_has_gradient(weft_tensor_dtype(out));
     if ((wf_grad_is_enabled() || wf_note_unrecorded_use(in, 1)) && wants) {
         struct wf_tape_node *node = wf_tape_record(out, vjp_all_to_all_single, d->who, in, 1);
 

@@ -16,6 +16,7 @@
 #include "dtensor/dispatch/in_place.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "dtensor/dispatch/slow_path.h"
+#include "ops/op_functions.h"
 #include "redistribute/redistribute.h"
 
 static const struct wf_op_args no_args;
@@ -264,6 +265,8 @@ __attribute__((noinline)) static bool run_slow_path(struct wf_op_plan *plan, wef
 
     if (verdict == WF_DISPATCH_PROMOTE) *result = wf_call_promoted(plan, in, args, more);
     if (verdict == WF_DISPATCH_CAST) *result = wf_call_in_one_dtype(plan, in, args, more);
+    if (verdict == WF_DISPATCH_COMPLEX)
+        *result = wf_call_complex((enum wf_op)plan->op, in, plan->n_in, args, more);
     return verdict == WF_DISPATCH_CONTINUE && redistribute_inputs(plan, in, used);
 }
 

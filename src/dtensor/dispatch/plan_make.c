@@ -184,7 +184,7 @@ static weft_status move_input(struct wf_op_plan *plan, int i, const weft_placeme
                                      (weft_device)in->desc.device);
     }
     plan->used[i] = target;
-    plan->slow_path |= (uint8_t)why;
+    plan->slow_path |= (uint16_t)why;
     return WEFT_OK;
 }
 
@@ -314,21 +314,48 @@ static weft_status check_result_fits_in_place(const struct wf_infer *call, const
     return WEFT_OK;
 }
 
+/* Complex numbers: views take them as they are, ops that say so as pairs of real ones. */
+static bool has_complex_operand(const struct wf_infer *call)
+{
+    bool any = false;
+
+    for (int i = 0; i < call->n_in; i++) any |= call->in[i] && call->in[i]->desc.dtype == WEFT_C64;
+    return any && wf_op_has_kernel(call->row);
+}
+
+static weft_status check_takes_complex(const struct wf_infer *call)
+{
+    WF_NEED(call->row->linear & WF_TAKES_COMPLEX, WEFT_ERR_DTYPE,
+            "%s: no kernel for c64 (complex numbers): %s", call->name, wf_infer_inputs_text(call));
+    return WEFT_OK;
+}
+
 weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
 {
     struct wf_placement_choice choice = {0};
     struct wf_grad_types types[WF_MAX_OUT];
     struct output_placing output_placing = {.choice = &choice};
     weft_mesh *mesh;
+    bool complex;
 
     WF_TRY(find_mesh_of_inputs(call, &mesh));
     if (mesh) WF_TRY(mark_plain_inputs(plan));
     if (mesh) wf_grad_types_check_scalars(plan, mesh);
     if (plan->slow_path & (WF_SLOW_PLAIN_TENSOR | WF_SLOW_OTHER_DEVICE))
         return WEFT_OK; /* dispatch makes them replicated, or copies them, first */
+    complex = has_complex_operand(call);
+    if (complex) WF_TRY(check_takes_complex(call));
     WF_TRY(plan_promotion(plan, call));
     if (plan->slow_path & WF_SLOW_DTYPES) return WEFT_OK;
-    WF_TRY(call->row->shape(call));
+    if (!complex) {
+        WF_TRY(call->row->shape(call));
+        complex = call->out[0].dtype == WEFT_C64 && wf_op_has_kernel(call->row);
+        if (complex) WF_TRY(check_takes_complex(call));
+    }
+    if (complex && call->n_in > 0) {
+        plan->slow_path |= WF_SLOW_COMPLEX;
+        return WEFT_OK;
+    }
     for (int j = 0; j < call->n_out; j++) /* of a broadcast or an expansion */
         WF_NEED(call->out[j].ndim < 0 || wf_shape_numel(call->out[j].shape, call->out[j].ndim) >= 0,
                 WEFT_ERR_SHAPE, "%s: a result of more elements than can be counted: %s", call->name,

@@ -261,6 +261,7 @@ enum wf_dispatch_verdict wf_dispatch_slow(struct wf_op_plan *plan, weft_tensor *
         return wf_check_implicit_replication(plan) ? WF_DISPATCH_REFUSE : WF_DISPATCH_PROMOTE;
     if (plan->slow_path & WF_SLOW_OTHER_DEVICE) return WF_DISPATCH_PROMOTE;
     if (plan->slow_path & WF_SLOW_DTYPES) return WF_DISPATCH_CAST;
+    if (plan->slow_path & WF_SLOW_COMPLEX) return WF_DISPATCH_COMPLEX;
     if (plan->slow_path & WF_SLOW_IMPLICIT_MOVE && rules.guard &&
         check_guard_for_plan(plan) != WEFT_OK)
         return WF_DISPATCH_REFUSE;

@@ -1,5 +1,5 @@
 /*
- * slow_path.h: calls that are not simply carried out. A plan says so in one byte, which is
+ * slow_path.h: calls that are not simply carried out. A plan says so in one number, which is
  * all that dispatch reads; what follows is decided in slow_path.c.
  */
 #pragma once
@@ -16,13 +16,15 @@ enum wf_slow_path {
     WF_SLOW_ROW_MAJOR_COPY = 16, /* a view whose input is made row-major first */
     WF_SLOW_OTHER_DEVICE =
         64, /* a number of the CPU beside tensors of a device: nothing else is planned */
-    WF_SLOW_DTYPES = 128 /* operands that are cast to one dtype first: nothing else is planned */
+    WF_SLOW_DTYPES = 128, /* operands that are cast to one dtype first: nothing else is planned */
+    WF_SLOW_COMPLEX = 256 /* computed on pairs of real numbers: nothing else is planned */
 };
 
 enum wf_dispatch_verdict {
     WF_DISPATCH_CONTINUE,
     WF_DISPATCH_PROMOTE,
     WF_DISPATCH_CAST,
+    WF_DISPATCH_COMPLEX,
     WF_DISPATCH_REFUSE
 };
 

@@ -1,6 +1,7 @@
 /* local_region.c: tape nodes that order backward through arguments, exchanges and results of a
  * local function, the same on all ranks. */
 #include "dtensor/local_map/local_region.h"
+#include "base/elements/dtype.h"
 
 #include "ops/dispatch_op.h"
 #include "placement/layout.h"
@@ -120,7 +121,7 @@ weft_tensor *wf_local_region_result(struct wf_local_region *region, weft_tensor 
 {
     weft_tensor *seen;
 
-    if (!t || region->last == region->before || !weft_dtype_is_float(weft_tensor_dtype(t)))
+    if (!t || region->last == region->before || !wf_dtype_has_gradient(weft_tensor_dtype(t)))
         return t;
     seen = new_handle_to_same_bytes(t);
     wf_tape_node_add_order_edge(wf_tape_record(seen, vjp_region_result, "local_map", &t, 1),

@@ -134,8 +134,9 @@ weft_status weft_weights_read_into(weft_weights *weights, const char *name, weft
 /* The dtype that holds a file's numbers without loss, where there is one. */
 static weft_status choose_lossless_dtype(weft_dtype *dtype, const struct wf_weight *item)
 {
-    static const weft_dtype preferred[] = {WEFT_BOOL, WEFT_U8,  WEFT_BF16, WEFT_F16, WEFT_F32,
-                                           WEFT_F64,  WEFT_I32, WEFT_I64,  WEFT_I16, WEFT_I8};
+    static const weft_dtype preferred[] = {WEFT_BOOL, WEFT_U8,  WEFT_BF16, WEFT_F16,
+                                           WEFT_F32,  WEFT_F64, WEFT_I32,  WEFT_I64,
+                                           WEFT_I16,  WEFT_I8,  WEFT_C64};
     const struct wf_element_type_info *type = wf_element_type_info(item->entry->type);
 
     for (size_t i = 0; i < sizeof preferred / sizeof preferred[0]; i++)

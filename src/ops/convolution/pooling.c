@@ -133,8 +133,9 @@ static int32_t count_windows(const struct wf_windows_attrs *a, int d, bool ceil)
     return (int32_t)count;
 }
 
-static weft_status read_windows(struct wf_windows_attrs *a, const char *name, const weft_tensor *x,
-                                int dims, const weft_pool_options *o)
+static weft_status attrs_from_pool_options(struct wf_windows_attrs *a, const char *name,
+                                           const weft_tensor *x, int dims,
+                                           const weft_pool_options *o)
 {
     a->dims = (uint8_t)dims;
     WF_TRY(read_sizes(a->size, name, x, dims));
@@ -167,7 +168,7 @@ static weft_tensor *max_pool(const char *name, int dims, weft_tensor *x, const w
 
     if (indices) *indices = NULL;
     if (!x) return NULL;
-    WF_TRY_PTR(read_windows(&a, name, x, dims, o));
+    WF_TRY_PTR(attrs_from_pool_options(&a, name, x, dims, o));
     y = wf_dispatch_op(WF_OP_max_pool, &x, 1, &args, more);
     if (indices) *indices = more[0];
     return y;
@@ -198,7 +199,7 @@ static weft_tensor *avg_pool(const char *name, int dims, weft_tensor *x, const w
     for (int d = 0; d < dims; d++)
         WF_NEED_PTR(o->dilation[d] <= 1, WEFT_ERR_ARG, "%s: windows of means have no dilation",
                     name);
-    WF_TRY_PTR(read_windows(&w, name, x, dims, o));
+    WF_TRY_PTR(attrs_from_pool_options(&w, name, x, dims, o));
     memcpy(a.size, w.size, sizeof a.size);
     memcpy(a.to, w.to, sizeof a.to);
     memcpy(a.kernel, w.kernel, sizeof a.kernel);

@@ -20,7 +20,7 @@ weft_status wf_shape_index(struct wf_infer *call)
     call->out[0].dtype = (weft_dtype)x->dtype;
     call->out[0].ndim = dims.rows_ndim;
     for (int r = 0; r < dims.n_rest; r++)
-        call->out[0].shape[wf_row_dim_of_rest(&dims, r)] = x->global[dims.rest[r]];
+        call->out[0].shape[wf_row_dim_of_table(&dims, r)] = x->global[dims.rest[r]];
     for (int d = 0; d < dims.index_ndim; d++) call->out[0].shape[dims.at + d] = dims.index_shape[d];
     return WEFT_OK;
 }
@@ -39,7 +39,7 @@ void wf_rule_index(const struct wf_infer *call, struct wf_dim_labels *labels)
     for (int d = 0; d < dims.rows_ndim; d++) labels->out[0][d] = (int8_t)(d + 1);
     labels->count = dims.rows_ndim;
     for (int r = 0; r < dims.n_rest; r++)
-        labels->in[0][dims.rest[r]] = (int8_t)(wf_row_dim_of_rest(&dims, r) + 1);
+        labels->in[0][dims.rest[r]] = (int8_t)(wf_row_dim_of_table(&dims, r) + 1);
     wf_label_index_tensors(call, &dims, call->out[0].shape, labels);
     for (int d = 0; d < wf_ndim_of_input(call, 0); d++)
         if (dims.counted >> d & 1 && dtype != WEFT_U8 && dtype != WEFT_BOOL)
@@ -53,7 +53,7 @@ void wf_label_index_tensors(const struct wf_infer *call, const struct wf_index_d
         const struct wf_tensor_desc *index = &call->in[dims->input[i]]->desc;
 
         for (int d = 0; d < index->ndim; d++) {
-            int row = wf_row_dim_of_index(dims, call, i, d);
+            int row = wf_row_dim_of_index_tensor(dims, call, i, d);
 
             if (index->global[d] == rows_shape[row])
                 labels->in[dims->input[i]][d] = (int8_t)(row + 1);

@@ -22,14 +22,14 @@ weft_status wf_index_dims_init(struct wf_index_dims *dims, const struct wf_infer
                                int table_ndim, bool put);
 
 /** The dim of the rows that the table's other dim number r is. */
-static inline int wf_row_dim_of_rest(const struct wf_index_dims *dims, int r)
+static inline int wf_row_dim_of_table(const struct wf_index_dims *dims, int r)
 {
     return r < dims->at ? r : r + dims->index_ndim;
 }
 
 /** The dim of the rows that dim d of index tensor i is. */
-static inline int wf_row_dim_of_index(const struct wf_index_dims *dims, const struct wf_infer *call,
-                                      int i, int d)
+static inline int wf_row_dim_of_index_tensor(const struct wf_index_dims *dims,
+                                             const struct wf_infer *call, int i, int d)
 {
     return dims->at + dims->index_ndim - call->in[dims->input[i]]->desc.ndim + d;
 }

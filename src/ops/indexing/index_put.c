@@ -39,7 +39,7 @@ weft_status wf_shape_index_put(struct wf_infer *call)
         call->out[0].shape[d] = table ? table->desc.global[d] : call->attrs->index_put.size[d];
     fits = rows->ndim == dims.rows_ndim && (!table || table->desc.dtype == rows->dtype);
     for (int r = 0; fits && r < dims.n_rest; r++) {
-        int row = wf_row_dim_of_rest(&dims, r);
+        int row = wf_row_dim_of_table(&dims, r);
 
         fits = rows->global[row] == call->out[0].shape[dims.rest[r]];
     }
@@ -69,7 +69,7 @@ static void label_index_put(const struct wf_infer *call, struct wf_dim_labels *l
             labels->in[0][dims.at + d] = (int8_t)(dims.at + d + 1);
     }
     for (int r = 0; r < dims.n_rest; r++) {
-        int row = wf_row_dim_of_rest(&dims, r);
+        int row = wf_row_dim_of_table(&dims, r);
 
         labels->in[0][row] = (int8_t)(row + 1);
         labels->out[0][dims.rest[r]] = (int8_t)(row + 1);
@@ -120,7 +120,8 @@ static int saved_indices(const struct wf_tape_node *n, weft_tensor **index)
     return count;
 }
 
-static struct wf_index_attrs index_attrs_of_put(const struct wf_op_plan *plan)
+/* Of the op `index` that reads the places which an index_put writes. */
+static struct wf_index_attrs attrs_for_reading_what_is_put(const struct wf_op_plan *plan)
 {
     struct wf_index_attrs attrs = {.at = plan->attrs.index_put.at,
                                    .wrap = plan->attrs.index_put.wrap};
@@ -132,7 +133,7 @@ static struct wf_index_attrs index_attrs_of_put(const struct wf_op_plan *plan)
 void wf_vjp_index_add(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    struct wf_index_attrs attrs = index_attrs_of_put(plan);
+    struct wf_index_attrs attrs = attrs_for_reading_what_is_put(plan);
     weft_tensor *index[WF_MAX_IN] = {0};
     int count = saved_indices(n, index);
 
@@ -185,7 +186,7 @@ static weft_tensor *gradient_of_put_values(const struct wf_tape_node *n, weft_te
 void wf_vjp_index_put(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_op_plan *plan = wf_tape_node_op_plan(n);
-    struct wf_index_attrs attrs = index_attrs_of_put(plan);
+    struct wf_index_attrs attrs = attrs_for_reading_what_is_put(plan);
     weft_tensor *index[WF_MAX_IN] = {0};
     int count = saved_indices(n, index);
 
@@ -224,7 +225,7 @@ weft_tensor *weft_index_put(weft_tensor *x, weft_tensor *const *index, int n, we
     call.n_in = count + 1;
     WF_TRY_PTR(wf_index_dims_init(&dims, &call, weft_ndim(x), false));
     for (int r = 0; r < dims.n_rest; r++)
-        rows[wf_row_dim_of_rest(&dims, r)] = x->layout->desc.global[dims.rest[r]];
+        rows[wf_row_dim_of_table(&dims, r)] = x->layout->desc.global[dims.rest[r]];
     for (int d = 0; d < dims.index_ndim; d++) rows[dims.at + d] = dims.index_shape[d];
     if (wf_is_plain(values) && weft_numel(values) == 1 && !wf_is_plain(x))
         values =

@@ -1,8 +1,8 @@
 /*
  * promotion.c: operands of several dtypes. The dtype in which they meet is that of
- * torch.result_type: the higher of the kinds bool, integer and float; of one kind the type that
- * holds both, where operands without dims only count when their kind is higher. Each operand is
- * cast by an op of its own before the call (dtensor/dispatch/slow_path.c), so gradients are cast
+ * torch.result_type: the higher of the kinds bool, integer, float and complex; of one kind the type
+ * that holds both, where operands without dims only count when their kind is higher. Each operand
+ * is cast by an op of its own before the call (dtensor/dispatch/slow_path.c), so gradients are cast
  * back.
  */
 #include <weft/pointwise.h>
@@ -11,10 +11,11 @@
 #include "ops/op_functions.h"
 #include "ops/op_table.h"
 
-enum { BOOLS, INTEGERS, FLOATS, NO_DTYPE = WEFT_DTYPE_COUNT };
+enum { BOOLS, INTEGERS, FLOATS, COMPLEX, NO_DTYPE = WEFT_DTYPE_COUNT };
 
 static int kind_of(weft_dtype dtype)
 {
+    if (dtype == WEFT_C64) return COMPLEX;
     return dtype == WEFT_BOOL ? BOOLS : wf_dtype_is_float(dtype) ? FLOATS : INTEGERS;
 }
 
@@ -59,7 +60,7 @@ bool wf_promotion(const struct wf_infer *call, weft_dtype *dtype, uint32_t *cast
     *cast = 0;
     if (call->row->promotes == WF_PROMOTES_NOTHING) return false;
     *dtype = common_dtype(call, first);
-    if (call->row->promotes == WF_PROMOTES_FLOATS && !wf_dtype_is_float(*dtype)) *dtype = WEFT_F32;
+    if (call->row->promotes == WF_PROMOTES_FLOATS && kind_of(*dtype) < FLOATS) *dtype = WEFT_F32;
     for (int i = first; i < call->n_in; i++)
         *cast |= (uint32_t)(call->in[i]->desc.dtype != *dtype) << i;
     return *cast != 0;
@@ -71,7 +72,7 @@ weft_tensor *wf_promote_beside_numbers(weft_tensor *x, const double *numbers, in
 {
     bool whole = true;
 
-    if (wf_dtype_is_float(x->layout->desc.dtype)) return x;
+    if (kind_of((weft_dtype)x->layout->desc.dtype) >= FLOATS) return x;
     for (int i = 0; i < n; i++) whole &= wf_number_is_whole(numbers[i]);
     if (!whole) return weft_cast(x, WEFT_F32);
     return x->layout->desc.dtype == WEFT_BOOL ? weft_cast(x, WEFT_I64) : x;

@@ -58,3 +58,54 @@ weft_tensor *weft_argsort(weft_tensor *x, int dim, bool descending)
     weft_no_grad_close();
     return y ? indices : NULL;
 }
+
+/* ---- one of each row in order ---- */
+
+/* Entry `at` of the dim, which goes or stays with size 1. */
+static weft_tensor *entry_of_dim(weft_tensor *x, int dim, int64_t at, bool keep)
+{
+    return keep ? wf_slice_dim(x, dim, at, 1) : weft_select(x, dim, at);
+}
+
+weft_tensor *weft_kthvalue(weft_tensor *x, int64_t k, int dim, bool keep, weft_tensor **index)
+{
+    weft_tensor *at, *y;
+    int d;
+
+    if (index) *index = NULL;
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "kthvalue"));
+    d = wf_normalize_dim(dim, weft_ndim(x), "kthvalue");
+    if (d < 0) return NULL;
+    WF_NEED_PTR(k >= 1 && k <= weft_size(x, d), WEFT_ERR_ARG, "kthvalue: element %lld of %lld",
+                (long long)k, (long long)weft_size(x, d));
+    y = weft_sort(x, d, false, &at);
+    if (!y) return NULL;
+    if (index) *index = entry_of_dim(at, d, k - 1, keep);
+    return entry_of_dim(y, d, k - 1, keep);
+}
+
+/* Not-a-number is last in order: where there is one, the last element is it, and the median too. */
+weft_tensor *weft_median(weft_tensor *x, int dim, bool keep, weft_tensor **index)
+{
+    weft_tensor *at, *y, *middle, *last, *unknown;
+    int64_t n;
+    int d;
+
+    if (index) *index = NULL;
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "median"));
+    d = wf_normalize_dim(dim, weft_ndim(x), "median");
+    if (d < 0) return NULL;
+    n = weft_size(x, d);
+    WF_NEED_PTR(n > 0, WEFT_ERR_ARG, "median: of no elements");
+    y = weft_sort(x, d, false, &at);
+    if (!y) return NULL;
+    middle = entry_of_dim(y, d, (n - 1) / 2, keep);
+    last = entry_of_dim(y, d, n - 1, keep);
+    if (index) *index = entry_of_dim(at, d, (n - 1) / 2, keep);
+    if (!weft_dtype_is_float(weft_tensor_dtype(x))) return middle;
+    unknown = weft_isnan(weft_detach(last));
+    if (index) *index = weft_where(unknown, entry_of_dim(at, d, n - 1, keep), *index);
+    return weft_where(unknown, last, middle);
+}

@@ -98,7 +98,8 @@ static bool flat_pieces(const struct group_side *side, int i, int64_t pieces, in
            (!behind_varies && chunk(piece * behind, ways) == chunk(piece, ways) * behind);
 }
 
-static void cut_side(struct group_side *side, int i, int64_t pieces, int64_t ways)
+/* The sizes that are left when dim i, or each of its pieces, is shared by `ways` ranks. */
+static void shard_dim_of_side(struct group_side *side, int i, int64_t pieces, int64_t ways)
 {
     if (!side->varies[i] && side->size[i] / pieces % ways == 0)
         side->size[i] /= ways;
@@ -172,8 +173,8 @@ static bool follow_in_group(const struct wf_infer *call, const struct wf_reshape
         if (!flat_pieces(&old, i, pieces, ways, &flat)) return false;
         j = place_of_flat_cut(&new, flat, ways, &new_pieces);
         if (j < 0) return false;
-        cut_side(&old, i, pieces, ways);
-        cut_side(&new, j, new_pieces, ways);
+        shard_dim_of_side(&old, i, pieces, ways);
+        shard_dim_of_side(&new, j, new_pieces, ways);
         *out = new_pieces > 1 ? weft_strided_shard(new.dim[j], (int)new_pieces)
                               : weft_shard(new.dim[j]);
     }

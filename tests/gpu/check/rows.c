@@ -75,8 +75,11 @@ static double relative_error(weft_tensor *got, weft_tensor *want)
 
 static double bound_of(weft_dtype dtype)
 {
-    static const double bounds[WEFT_DTYPE_COUNT] = {
-        [WEFT_F32] = 2e-5, [WEFT_F64] = 1e-12, [WEFT_BF16] = 1.6e-2, [WEFT_F16] = 2e-3};
+    static const double bounds[WEFT_DTYPE_COUNT] = {[WEFT_F32] = 2e-5,
+                                                    [WEFT_F64] = 1e-12,
+                                                    [WEFT_BF16] = 1.6e-2,
+                                                    [WEFT_F16] = 2e-3,
+                                                    [WEFT_C64] = 2e-5};
 
     return bounds[dtype];
 }

@@ -88,7 +88,7 @@ WT_TEST(device__what_a_program_sets_goes_before_the_mesh)
 
 WT_TEST_IN_WORLD(device__copies_go_there_and_back, w)
 {
-    for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < WEFT_C64; dtype++) {
         weft_tensor *t = weft_cast(on_cpu(0, ROWS, COLUMNS), (weft_dtype)dtype), *there, *back;
         bool same;
 

@@ -135,7 +135,7 @@ WT_UNIT(fill__repeats_an_element_at_any_address)
 
 WT_UNIT(divide__rounds_as_the_host_does)
 {
-    for (int t = 0; t < WEFT_DTYPE_COUNT; t++)
+    for (int t = 0; t < WEFT_C64; t++)
         for (int divisor = 1; divisor < 8; divisor++) {
             struct operand x = operand_new((weft_dtype)t, PLAIN, 1, (int64_t[]){101});
             double want[101];

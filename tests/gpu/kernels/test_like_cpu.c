@@ -308,7 +308,7 @@ WT_UNIT(ranges__have_the_bits_of_the_cpu)
                                                 {.s = {3, 3}, .v = {0, 0}}};
 
     for (int i = 0; i < SHARDS * 3; i++)
-        for (int t = 0; t < WEFT_DTYPE_COUNT; t++) {
+        for (int t = 0; t < WEFT_C64; t++) {
             const struct shard *s = &shards[i / 3];
 
             check_fill((struct kernel)KERNEL(arange), s, (weft_dtype)t, PLAIN, &scalars[i % 3]);

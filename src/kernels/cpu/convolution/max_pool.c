@@ -57,7 +57,7 @@ static void max_pool_grad_run(const struct wf_kernel_call *k, void *const *out,
     wf_dense_write(&p->out, out[0], result);
 }
 
-static struct wf_max_windows read_windows(const struct wf_windows_attrs *a)
+static struct wf_max_windows windows_from_attrs(const struct wf_windows_attrs *a)
 {
     struct wf_max_windows w;
 
@@ -90,7 +90,7 @@ static weft_status prepare(struct wf_kernel_call *k, wf_kernel_run *run)
     k->drop = max_pool_free;
     k->run = run;
     a = &k->attrs->windows;
-    p->windows = read_windows(a);
+    p->windows = windows_from_attrs(a);
     p->loops = compute == WEFT_F64 ? WF_ISA_PICK(wf_windows_f64) : WF_ISA_PICK(wf_windows_f32);
     p->planes = 1;
     for (int d = 0; d < k->out[0]->ndim - a->dims; d++) p->planes *= k->out[0]->shape[d];

@@ -3,25 +3,8 @@
 
 enum { WF_XENT_BLOCK = 1024 };
 
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/cross_entropy_kernel.inc"
-
-#define WF_TYPE_F64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/cross_entropy_kernel.inc"
-
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/cross_entropy_kernel.inc"
-
-#define WF_TYPE_F16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/cross_entropy_kernel.inc"
+#define WF_LOOPS "kernels/cpu/isa/cross_entropy_kernel.inc"
+#include "kernels/cpu/isa/each_float.inc"
 
 const struct wf_xents WF_ISA_NAME(wf_xents) = {{
     [WEFT_F32] = {xent_exp_sum_f32, xent_exp_and_weighted_sums_f32, xent_log_f32, xent_grad_f32},

@@ -1,25 +1,8 @@
 /* histogram.c: the loops of histograms. */
 #include "kernels/cpu/reductions/histogram.h"
 
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/histogram.inc"
-
-#define WF_TYPE_F64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/histogram.inc"
-
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/histogram.inc"
-
-#define WF_TYPE_F16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/histogram.inc"
+#define WF_LOOPS "kernels/cpu/isa/histogram.inc"
+#include "kernels/cpu/isa/each_float.inc"
 
 const struct wf_histograms WF_ISA_NAME(wf_histograms) = {
     .add = {[WEFT_F32] = add_to_counts_f32,

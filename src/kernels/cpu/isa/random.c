@@ -137,25 +137,8 @@ static void bernoulli(int64_t n, const uint32_t *high, uint64_t threshold, int64
     for (int64_t i = 0; i < n; i++) value[i] = high[i] < threshold;
 }
 
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/random.inc"
-
-#define WF_TYPE_F64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/random.inc"
-
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/random.inc"
-
-#define WF_TYPE_F16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/random.inc"
+#define WF_LOOPS "kernels/cpu/isa/random.inc"
+#include "kernels/cpu/isa/each_float.inc"
 
 const struct wf_random WF_ISA_NAME(wf_random) = {
     .words = philox_words_of_blocks,

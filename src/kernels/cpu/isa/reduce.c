@@ -4,40 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/reduce.inc"
-
-#define WF_TYPE_F64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/reduce.inc"
-
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/reduce.inc"
-
-#define WF_TYPE_F16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/reduce.inc"
-
-#define WF_TYPE_I32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/reduce.inc"
-
-#define WF_TYPE_I64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/reduce.inc"
+#define WF_LOOPS "kernels/cpu/isa/reduce.inc"
+#include "kernels/cpu/isa/each_number.inc"
 
 #define WF_TYPE_U8
 #include "kernels/cpu/isa/element_type.h"
 
-#include "kernels/cpu/isa/reduce.inc"
+#include WF_LOOPS
 
 /* Counts are i64, of whatever elements. */
 static void start_count(int64_t n, void *acc) { memset(acc, 0, (size_t)n * sizeof(int64_t)); }

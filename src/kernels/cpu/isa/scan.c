@@ -3,35 +3,8 @@
 
 #include <stddef.h>
 
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/scan.inc"
-
-#define WF_TYPE_F64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/scan.inc"
-
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/scan.inc"
-
-#define WF_TYPE_F16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/scan.inc"
-
-#define WF_TYPE_I32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/scan.inc"
-
-#define WF_TYPE_I64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/scan.inc"
+#define WF_LOOPS "kernels/cpu/isa/scan.inc"
+#include "kernels/cpu/isa/each_number.inc"
 
 #define LOOPS(op, tag)                                                                             \
     {                                                                                              \

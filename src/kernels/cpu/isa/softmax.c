@@ -3,25 +3,8 @@
 
 #include "kernels/cpu/isa/row_sum.h"
 
-#define WF_TYPE_F32
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/softmax.inc"
-
-#define WF_TYPE_F64
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/softmax.inc"
-
-#define WF_TYPE_BF16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/softmax.inc"
-
-#define WF_TYPE_F16
-#include "kernels/cpu/isa/element_type.h"
-
-#include "kernels/cpu/isa/softmax.inc"
+#define WF_LOOPS "kernels/cpu/isa/softmax.inc"
+#include "kernels/cpu/isa/each_float.inc"
 
 #define LOOPS(op)                                                                                  \
     {                                                                                              \

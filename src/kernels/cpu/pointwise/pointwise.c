@@ -41,19 +41,30 @@ static wf_elementwise_loop *const *forms_for_dtype(uint8_t dtype, size_t at)
     return loops ? (wf_elementwise_loop *const *)(loops + at) : none;
 }
 
+/* Of bool a sum is "or" and a product "and", as in PyTorch: bytes of 0 and 1. Others have no
+ * kernel. */
+static bool find_bool_kernel(size_t *at)
+{
+    if (*at == offsetof(struct wf_pointwise, add)) *at = offsetof(struct wf_pointwise, maximum);
+    return *at == offsetof(struct wf_pointwise, mul) ||
+           *at == offsetof(struct wf_pointwise, maximum) ||
+           *at == offsetof(struct wf_pointwise, minimum);
+}
+
 /* truth: the kernel gives bool. */
 static weft_status prepare_pointwise(struct wf_kernel_call *k, size_t at, bool binary, bool truth)
 {
     uint8_t dtype = k->in[0]->dtype, result = truth ? (uint8_t)WEFT_BOOL : dtype;
     uint8_t wide = wf_dtype_is_16_bit_float(dtype) ? (uint8_t)WEFT_F32 : (uint8_t)WEFT_I32;
     const struct wf_cast_where_fill_loops *casts = WF_ISA_PICK(wf_cast_where_fill_loops);
-    wf_elementwise_loop *const *forms = forms_for_dtype(dtype, at);
+    wf_elementwise_loop *const *forms;
     struct wf_computed_in in = {NULL, NULL};
 
     WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
             wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
-    if (dtype == WEFT_BOOL && !truth) return wf_fail_no_kernel(k, dtype);
+    if (dtype == WEFT_BOOL && !truth && !find_bool_kernel(&at)) return wf_fail_no_kernel(k, dtype);
+    forms = forms_for_dtype(dtype, at);
     if (!forms[0] && wf_dtypes[dtype].size < wf_dtypes[wide].size) {
         in.load = casts->cast[dtype][wide];
         in.store = truth ? NULL : casts->cast[wide][dtype];

@@ -12,16 +12,28 @@ static_assert(WEFT_F32 == 0 && WEFT_F64 == 1 && WEFT_BF16 == 2 && WEFT_F16 == 3 
                   WEFT_I64 == 5 && WEFT_U8 == 6 && WEFT_BOOL == 7,
               "tables has the order of weft_dtype");
 
+/* Of bool a sum is "or" and a product "and": bytes of 0 and 1. Others have no kernel: NULL. */
+static wf_kernel_run *wf_cuda_pointwise::*bool_kernel(wf_kernel_run *wf_cuda_pointwise::*kernel)
+{
+    if (kernel == &wf_cuda_pointwise::add) return &wf_cuda_pointwise::maximum;
+    return kernel == &wf_cuda_pointwise::mul || kernel == &wf_cuda_pointwise::maximum ||
+                   kernel == &wf_cuda_pointwise::minimum
+               ? kernel
+               : NULL;
+}
+
 static weft_status prepare_pointwise(struct wf_kernel_call *k,
                                      wf_kernel_run *wf_cuda_pointwise::*kernel, bool truth)
 {
     uint8_t dtype = k->in[0]->dtype, result = truth ? (uint8_t)WEFT_BOOL : dtype;
-    wf_kernel_run *run = tables[dtype] ? tables[dtype]->*kernel : NULL;
+    wf_kernel_run *run;
 
     WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
             wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
-    if (!run || (dtype == WEFT_BOOL && !truth)) return wf_cuda_fail_no_kernel(k, dtype);
+    if (dtype == WEFT_BOOL && !truth) kernel = bool_kernel(kernel);
+    run = tables[dtype] && kernel ? tables[dtype]->*kernel : NULL;
+    if (!run) return wf_cuda_fail_no_kernel(k, dtype);
     return wf_elementwise_prepare(k, run);
 }
 
