@@ -6,6 +6,7 @@
 #include "base/array_grow.h"
 #include "base/elements/dtype.h"
 #include "base/mem.h"
+#include "compile/replay/fused.h"
 #include "dtensor/dispatch/plan_cache.h"
 
 struct wf_op_list *wf_op_list_new(void) { return WF_NEW(struct wf_op_list); }
@@ -42,8 +43,6 @@ static void release_operand(struct wf_operand *operand)
     if (operand->layout) wf_layout_release(operand->layout);
     operand->layout = NULL;
 }
-
-void wf_fused_free(struct wf_fused *fused); /* passes/fuse.c */
 
 static void clear_node(struct wf_list_node *node)
 {
@@ -110,6 +109,12 @@ struct wf_op_list *wf_op_list_copy(const struct wf_op_list *list)
     return copy;
 }
 
+void wf_op_list_replace_node(struct wf_op_list *list, int node, const struct wf_list_node *by)
+{
+    clear_node(&list->nodes[node]);
+    list->nodes[node] = *by;
+}
+
 void wf_op_list_sweep(struct wf_op_list *list)
 {
     int *number = wf_calloc((size_t)list->n_nodes + 1, sizeof *number), n = 0;
@@ -129,7 +134,8 @@ void wf_op_list_sweep(struct wf_op_list *list)
 
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node)
 {
-    if (node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_WAIT) return true;
+    if (node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_WAIT || node->kind == WF_LIST_FUSED)
+        return true;
     for (int j = 0; j < node->n_out; j++) {
         const struct wf_storage *storage;
 
@@ -144,6 +150,10 @@ void wf_list_node_visit_storages(const struct wf_op_list *list, const struct wf_
                                  wf_storage_visitor *visit, void *payload)
 {
     if (node->kind == WF_LIST_VIEW) return;
+    if (node->kind == WF_LIST_FUSED && node->fused) {
+        wf_fused_visit_storages(node->fused, visit, payload);
+        return;
+    }
     if (node->kind == WF_LIST_WAIT) { /* the collective reads and writes until here */
         const struct wf_list_node *start = &list->nodes[node->started];
 

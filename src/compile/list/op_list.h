@@ -32,6 +32,7 @@ struct wf_storage {
     bool kept;        /* made, and outlives the run: an output, a gradient, saved for backward */
     bool written;     /* by some node */
     int index;
+    int same_as; /* kept: its block is that of storage same_as - 1; 0: it has its own */
     int64_t bytes;
     struct wf_block *block; /* external: one reference */
     char *base;             /* when it was recorded */
@@ -85,7 +86,7 @@ struct wf_list_node {
     struct wf_optimizer_item *items; /* the call's own; addresses are set in each run */
     int n_items;
     struct wf_operand *arrays; /* of each item w, g: 2 n_items of them */
-    /* WF_LIST_FUSED: made and read by passes/fuse.c */
+    /* WF_LIST_FUSED: made by passes/fuse.c, which `in` and `out` only show some operands of */
     struct wf_fused *fused;
 };
 
@@ -133,6 +134,9 @@ struct wf_list_node *wf_op_list_add_node(struct wf_op_list *list, enum wf_list_n
 /** The operand, with its own reference to the layout. */
 struct wf_operand wf_operand_retain(struct wf_operand operand);
 static inline struct wf_operand wf_no_operand(void) { return (struct wf_operand){.storage = -1}; }
+
+/** Free what a node holds and put another in its place, which takes over what `by` holds. */
+void wf_op_list_replace_node(struct wf_op_list *list, int node, const struct wf_list_node *by);
 
 /** Free what dead nodes hold and close the gaps. WAITs follow their STARTs to the new numbers. */
 void wf_op_list_sweep(struct wf_op_list *list);

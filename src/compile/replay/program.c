@@ -90,7 +90,8 @@ static void run_kernel(const struct wf_op_list *list, const struct wf_list_node 
     const void *from[WF_MAX_IN];
     void *to[WF_MAX_OUT];
 
-    for (int i = 0; i < node->n_in; i++) from[i] = address_of(run, &node->in[i]);
+    for (int i = 0; i < node->n_in; i++)
+        from[i] = node->plan->absent[i] ? NULL : address_of(run, &node->in[i]);
     for (int j = 0; j < node->n_out; j++) to[j] = address_of(run, &node->out[j]);
     if (node->draws) {
         struct wf_scalars scalars = node->scalars;
@@ -212,6 +213,18 @@ static void run_call(const struct wf_op_list *list, const struct call *call,
 
 /* ---- a run ---- */
 
+/* Two slots of backward that hold the same. */
+static void share_blocks(const struct wf_op_list *list, const struct wf_program_run *run)
+{
+    for (int s = 0; s < list->n_storages; s++) {
+        int as = list->storages[s].same_as - 1;
+
+        if (as < 0) continue;
+        run->kept[s] = wf_block_retain(run->kept[as]);
+        run->base[s] = run->base[as];
+    }
+}
+
 weft_status wf_program_begin_run(const struct wf_program *program, struct wf_program_run *run)
 {
     const struct wf_op_list *list = program->list;
@@ -222,6 +235,7 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
         const struct wf_storage *storage = &list->storages[s];
 
         run->kept[s] = NULL;
+        if (storage->same_as) continue;
         if (storage->kind == WF_STORAGE_EXTERNAL) run->base[s] = storage->block->data;
         if (storage->kind != WF_STORAGE_MADE) continue;
         if (!storage->kept) {
@@ -235,6 +249,7 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
         }
         run->base[s] = run->kept[s]->data;
     }
+    share_blocks(list, run);
     return WEFT_OK;
 }
 
