@@ -69,7 +69,7 @@ weft_compiled *given_compiled(struct wt_world *w, const struct pass_case *c, con
 
 int given_lines(const weft_compiled *compiled, bool backward, bool lowered, const char *word)
 {
-    char *text = NULL, *from, *end;
+    char *text = NULL, *from, *end, *next;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     int n = 0;
@@ -80,7 +80,7 @@ int given_lines(const weft_compiled *compiled, bool backward, bool lowered, cons
     from = backward && end ? end : text;
     if (backward && !end) from = text + strlen(text);
     if (!backward && end) *end = 0;
-    for (char *line = strtok(from, "\n"); line; line = strtok(NULL, "\n"))
+    for (char *line = strtok_r(from, "\n", &next); line; line = strtok_r(NULL, "\n", &next))
         n += strncmp(line, "  ", 2) == 0 && strstr(line, word) != NULL;
     free(text);
     return n;

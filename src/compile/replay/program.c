@@ -256,6 +256,7 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
 void wf_program_run_all(const struct wf_program *program, const struct wf_program_run *run)
 {
     struct wf_call_context before = wf_current_context;
+    int in_flight = 0;
 
     for (int i = 0; i < program->n_calls; i++) {
         const struct wf_list_node *node = program->calls[i].node;
@@ -264,6 +265,8 @@ void wf_program_run_all(const struct wf_program *program, const struct wf_progra
         wf_current_context.module = node->module;
         wf_current_context.phase = (enum wf_phase)node->phase;
         run_call(program->list, &program->calls[i], run);
+        in_flight += (node->kind == WF_LIST_START) - (node->kind == WF_LIST_WAIT);
+        if (in_flight > 0) wf_comm_progress();
     }
     wf_current_context = before;
 }
