@@ -6,12 +6,14 @@
 
 #include "base/elements/dtype.h"
 #include "base/mem.h"
+#include "compile/replay/tile_moves.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "kernels/device_kernels.h"
 
 enum {
-    TILE_BYTES = 128 << 10, /* of all operands of a tile: they stay in the second cache */
-    TILE_ROWS = 64,         /* a multiple of this: loops end alike in every tile */
+    TILE_BYTES = 32 << 10, /* of all operands of a tile: they stay in the first cache */
+    LONG_BYTES = 8 << 20,  /* a result so long is out of the cache when it is read */
+    TILE_ROWS = 64,        /* a multiple of this: loops end alike in every tile */
     LINE = 64,
     WHOLE = 0,
     REST = 1 /* the last tile, of fewer rows */
@@ -31,6 +33,8 @@ struct step {
     char *in_scratch[WF_MAX_IN], *out_scratch[WF_MAX_OUT];
     const void *from[WF_MAX_IN]; /* of the tile that runs */
     void *to[WF_MAX_OUT];
+    bool is_long[WF_MAX_OUT]; /* made in scratch, and stored past the cache at `at` */
+    char *at[WF_MAX_OUT];
 };
 
 struct wf_fused {
@@ -39,6 +43,12 @@ struct wf_fused {
     int64_t rows, tile;
     char *scratch; /* from wf_malloc, */
     int64_t scratch_bytes;
+    struct ahead { /* a run of bytes of each tile that the next tile reads */
+        int step, in;
+        int64_t bytes;
+    } * ahead;
+    int n_ahead;
+    bool any_long;
 };
 
 /* ---- operands of a tile ---- */
@@ -178,11 +188,48 @@ static bool is_used_later(const struct wf_fused *fused, int step, int storage)
     return false;
 }
 
+static size_t size_of_in(const struct wf_fused_step *step, int i)
+{
+    return wf_dtypes[step->plan->kernel.in[i]->dtype].size;
+}
+
+static size_t size_of_out(const struct wf_fused_step *step, int j)
+{
+    return wf_dtypes[step->plan->kernel.out[j]->dtype].size;
+}
+
+/* A formula's result may lie where an operand is that nobody reads after it. */
+static bool take_over(const struct wf_fused *fused, struct slots *slots, int step, int j)
+{
+    const struct wf_fused_step *of = &fused->steps[step].of;
+    const struct wf_fused_operand *out = &of->out[j];
+
+    if (!of->flat) return false;
+    for (int i = 0; i < WF_MAX_IN; i++) {
+        const struct wf_fused_operand *in = &of->in[i];
+        struct slot *slot;
+
+        if (in->storage < 0 || !in->inner || in->row_bytes != out->row_bytes ||
+            size_of_in(of, i) != size_of_out(of, j) || is_used_later(fused, step, in->storage))
+            continue;
+        slot = find_slot(slots, in->storage);
+        if (!slot) continue;
+        slot->storage = out->storage;
+        return true;
+    }
+    return false;
+}
+
 static void release_after(const struct wf_fused *fused, struct slots *slots, int step)
 {
     for (int i = 0; i < slots->n; i++)
         if (slots->items[i].storage >= 0 && !is_used_later(fused, step, slots->items[i].storage))
             slots->items[i].storage = -1;
+}
+
+static bool has_scratch(const struct step *step, int j)
+{
+    return step->of.out[j].storage >= 0 && (step->of.out[j].inner || step->is_long[j]);
 }
 
 static void place_scratch(struct wf_fused *fused)
@@ -199,10 +246,11 @@ static void place_scratch(struct wf_fused *fused)
             if (step->in[i].storage >= 0 && step->in[i].inner)
                 of_in[s * WF_MAX_IN + i] = find_slot(&slots, step->in[i].storage)->offset;
         for (int j = 0; j < WF_MAX_OUT; j++)
-            if (step->out[j].storage >= 0 && step->out[j].inner)
-                of_out[s * WF_MAX_OUT + j] =
-                    take_slot(&slots, step->out[j].storage, step->out[j].row_bytes, fused->tile)
-                        ->offset;
+            if (has_scratch(&fused->steps[s], j)) {
+                if (!take_over(fused, &slots, s, j))
+                    take_slot(&slots, step->out[j].storage, step->out[j].row_bytes, fused->tile);
+                of_out[s * WF_MAX_OUT + j] = find_slot(&slots, step->out[j].storage)->offset;
+            }
         release_after(fused, &slots, s);
     }
     fused->scratch_bytes = slots.bytes;
@@ -214,7 +262,7 @@ static void place_scratch(struct wf_fused *fused)
         for (int i = 0; i < WF_MAX_IN; i++)
             step->in_scratch[i] = step->of.in[i].inner ? at + of_in[s * WF_MAX_IN + i] : NULL;
         for (int j = 0; j < WF_MAX_OUT; j++)
-            step->out_scratch[j] = step->of.out[j].inner ? at + of_out[s * WF_MAX_OUT + j] : NULL;
+            step->out_scratch[j] = has_scratch(step, j) ? at + of_out[s * WF_MAX_OUT + j] : NULL;
     }
     wf_free(slots.items);
     wf_free(of_in);
@@ -229,6 +277,47 @@ static void set_steps(struct step *step, int64_t tile)
         step->in_step[i] = step->of.in[i].inner ? 0 : step->of.in[i].row_bytes * tile;
     for (int j = 0; j < WF_MAX_OUT; j++)
         step->out_step[j] = step->of.out[j].inner ? 0 : step->of.out[j].row_bytes * tile;
+}
+
+static bool is_written_before(const struct wf_fused *fused, int step, int storage)
+{
+    for (int s = 0; s < step; s++)
+        for (int j = 0; j < WF_MAX_OUT; j++)
+            if (fused->steps[s].of.out[j].storage == storage) return true;
+    return false;
+}
+
+/* No later step may look for a long result where it will be. */
+static void find_long_results(struct wf_fused *fused)
+{
+    for (int s = 0; s < fused->n; s++)
+        for (int j = 0; j < WF_MAX_OUT; j++) {
+            struct step *step = &fused->steps[s];
+            const struct wf_fused_operand *o = &step->of.out[j];
+
+            step->is_long[j] = o->storage >= 0 && !o->inner &&
+                               o->row_bytes * fused->rows >= LONG_BYTES &&
+                               !is_used_later(fused, s, o->storage);
+            fused->any_long |= step->is_long[j];
+        }
+}
+
+/* What comes from outside, each once, and from the second tile on. */
+static void find_what_to_ask_for(struct wf_fused *fused)
+{
+    fused->ahead = wf_calloc((size_t)fused->n * WF_MAX_IN + 1, sizeof *fused->ahead);
+    for (int s = 0; s < fused->n; s++)
+        for (int i = 0; i < WF_MAX_IN; i++) {
+            const struct wf_fused_operand *o = &fused->steps[s].of.in[i];
+            bool again = o->storage < 0 || o->inner || !o->row_bytes ||
+                         is_written_before(fused, s, o->storage);
+
+            for (int k = 0; k < fused->n_ahead && !again; k++)
+                again = fused->steps[fused->ahead[k].step].of.in[fused->ahead[k].in].storage ==
+                        o->storage;
+            if (!again)
+                fused->ahead[fused->n_ahead++] = (struct ahead){s, i, o->row_bytes * fused->tile};
+        }
 }
 
 struct wf_fused *wf_fused_new(const struct wf_fused_step *steps, int n, int64_t rows)
@@ -252,6 +341,8 @@ struct wf_fused *wf_fused_new(const struct wf_fused_step *steps, int n, int64_t 
             status = prepare_call(&fused->steps[s], REST, rows, rows % fused->tile);
     }
     if (status == WEFT_OK) {
+        find_long_results(fused);
+        find_what_to_ask_for(fused);
         place_scratch(fused);
         return fused;
     }
@@ -269,6 +360,7 @@ void wf_fused_free(struct wf_fused *fused)
         wf_op_plan_release(fused->steps[s].of.plan);
     }
     wf_free(fused->steps);
+    wf_free(fused->ahead);
     wf_free(fused->scratch);
     wf_free(fused);
 }
@@ -289,21 +381,44 @@ static void begin_step(struct step *step, const struct wf_program_run *run)
     for (int j = 0; j < step->call[WHOLE].n_out; j++) {
         const struct wf_fused_operand *o = &step->of.out[j];
 
-        step->to[j] = o->inner         ? step->out_scratch[j]
-                      : o->storage < 0 ? NULL
-                                       : run->base[o->storage] + o->offset;
+        step->at[j] = o->inner || o->storage < 0 ? NULL : run->base[o->storage] + o->offset;
+        step->to[j] = step->out_scratch[j] ? step->out_scratch[j] : step->at[j];
     }
 }
 
-static void run_step(struct step *step, int which)
+static void run_step(struct step *step, int which, int64_t rows)
 {
     const struct wf_kernel_call *k = &step->call[which];
 
     k->run(k, step->to, step->from, &step->scalars);
     for (int i = 0; i < k->n_in; i++)
         if (step->in_step[i]) step->from[i] = (const char *)step->from[i] + step->in_step[i];
-    for (int j = 0; j < k->n_out; j++)
-        if (step->out_step[j]) step->to[j] = (char *)step->to[j] + step->out_step[j];
+    for (int j = 0; j < k->n_out; j++) {
+        if (!step->out_step[j]) continue;
+        if (step->is_long[j]) {
+            wf_tile_store(step->at[j], step->to[j], (size_t)(step->of.out[j].row_bytes * rows));
+            step->at[j] += step->out_step[j];
+        } else {
+            step->to[j] = (char *)step->to[j] + step->out_step[j];
+        }
+    }
+}
+
+/* Before step s of a tile: a part of what the next tile reads, if that is a whole one too. A step
+ * that has run in this tile stands at the next already. */
+static void ask_for_next(const struct wf_fused *fused, int s)
+{
+    for (int a = 0; a < fused->n_ahead; a++) {
+        const struct ahead *ahead = &fused->ahead[a];
+        const struct step *reader = &fused->steps[ahead->step];
+        int64_t part = (ahead->bytes / fused->n + LINE - 1) / LINE * LINE, first = s * part;
+        const char *next = reader->from[ahead->in];
+
+        if (ahead->step >= s) next += reader->in_step[ahead->in];
+        if (first >= ahead->bytes) continue;
+        wf_tile_ask_for(next + first,
+                        (size_t)(first + part > ahead->bytes ? ahead->bytes - first : part));
+    }
 }
 
 void wf_fused_run(const struct wf_op_list *list, const struct wf_list_node *node,
@@ -314,21 +429,18 @@ void wf_fused_run(const struct wf_op_list *list, const struct wf_list_node *node
     (void)list;
     for (int s = 0; s < fused->n; s++) begin_step(&fused->steps[s], run);
     for (int64_t row = 0; row < fused->rows; row += fused->tile) {
-        int which = row + fused->tile <= fused->rows ? WHOLE : REST;
+        bool whole = row + fused->tile <= fused->rows, next = row + 2 * fused->tile <= fused->rows;
 
-        for (int s = 0; s < fused->n; s++) run_step(&fused->steps[s], which);
+        for (int s = 0; s < fused->n; s++) {
+            if (next) ask_for_next(fused, s);
+            run_step(&fused->steps[s], whole ? WHOLE : REST,
+                     whole ? fused->tile : fused->rows - row);
+        }
     }
+    if (fused->any_long) wf_tile_flush();
 }
 
 /* ---- what others ask ---- */
-
-static bool is_written_before(const struct wf_fused *fused, int step, int storage)
-{
-    for (int s = 0; s < step; s++)
-        for (int j = 0; j < WF_MAX_OUT; j++)
-            if (fused->steps[s].of.out[j].storage == storage) return true;
-    return false;
-}
 
 void wf_fused_visit_storages(const struct wf_fused *fused, wf_storage_visitor *visit, void *payload)
 {
