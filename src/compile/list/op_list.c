@@ -44,6 +44,14 @@ static void release_operand(struct wf_operand *operand)
     operand->layout = NULL;
 }
 
+static void release_piece(struct wf_list_piece *piece)
+{
+    if (!piece || --piece->refs > 0) return;
+    wf_free(piece->action.send_counts);
+    wf_free(piece->action.recv_counts);
+    wf_free(piece);
+}
+
 static void clear_node(struct wf_list_node *node)
 {
     for (int i = 0; i < WF_MAX_IN; i++) release_operand(&node->in[i]);
@@ -54,6 +62,7 @@ static void clear_node(struct wf_list_node *node)
     if (node->call.release) node->call.release(node->call.self);
     if (node->plan) wf_op_plan_release(node->plan);
     wf_fused_free(node->fused);
+    release_piece(node->piece);
 }
 
 void wf_op_list_free(struct wf_op_list *list)
@@ -86,6 +95,7 @@ static void copy_node(struct wf_list_node *to, const struct wf_list_node *from)
     to->fused = NULL;
     to->n_items = to->n_copies = 0;
     if (to->plan) to->plan->refs++;
+    if (to->piece) to->piece->refs++;
     for (int i = 0; i < WF_MAX_IN; i++) to->in[i] = wf_operand_retain(to->in[i]);
     for (int j = 0; j < WF_MAX_OUT; j++) to->out[j] = wf_operand_retain(to->out[j]);
 }

@@ -61,6 +61,14 @@ enum wf_list_node_kind {
     WF_LIST_NODE_KINDS
 };
 
+/** A collective that a pass has made, of a part of what a move carries. */
+struct wf_list_piece {
+    struct wf_redist_action action;
+    int peer;    /* of a broadcast */
+    bool rooted; /* a reduce-scatter to one rank */
+    int refs;
+};
+
 struct wf_list_node {
     uint8_t kind;
     uint8_t n_in, n_out;
@@ -73,7 +81,8 @@ struct wf_list_node {
     struct wf_operand in[WF_MAX_IN], out[WF_MAX_OUT];
     struct wf_op_plan *plan;               /* one reference; NULL where no op stands behind it */
     const struct wf_redist_plan *move;     /* the plan's */
-    const struct wf_redist_action *action; /* of the move: of the lower level */
+    const struct wf_redist_action *action; /* of the move, or of `piece`: of the lower level */
+    struct wf_list_piece *piece;           /* one reference; NULL: none */
     int started;                           /* WF_LIST_WAIT */
     struct wf_scalars scalars;
     struct wf_step_draw draw;

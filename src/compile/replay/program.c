@@ -151,6 +151,10 @@ static void start_collective(const struct wf_list_node *node, const struct wf_pr
         .send = address_of(run, &node->in[0]),
         .recv = address_of(run, &node->out[0]),
     };
+    if (node->piece) {
+        coll->peer = node->piece->peer;
+        coll->rooted = node->piece->rooted;
+    }
     wf_comm_start(coll);
 }
 
