@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/patterns.h"
+#include "compile/passes/pieces.h"
 #include "compile/passes/rename.h"
 #include "dtensor/dispatch/plan_cache.h"
 #include "kernels/device_kernels.h"
@@ -39,154 +40,6 @@ struct walk {
     struct uses *uses;
     struct job **jobs; /* of each old node that becomes pieces */
 };
-
-/* Rows of one rank of a box [before, rows, after]. */
-struct rows {
-    int64_t before, first, count, after;
-};
-
-/* ---- nodes ---- */
-
-static struct wf_list_node *add_like(struct walk *walk, enum wf_list_node_kind kind,
-                                     const struct wf_list_node *like)
-{
-    struct wf_list_node *node = wf_op_list_add_node(walk->list, kind);
-
-    node->name = like->name;
-    node->module = like->module;
-    node->phase = like->phase;
-    return node;
-}
-
-/* A collective of its own, over the axis of the move. */
-static int add_start(struct walk *walk, const struct wf_list_node *move,
-                     const struct wf_list_piece *piece, struct wf_operand in, struct wf_operand out)
-{
-    struct wf_list_node *node = add_like(walk, WF_LIST_START, move);
-
-    node->plan = move->plan;
-    node->plan->refs++;
-    node->move = move->move;
-    node->piece = WF_NEW(struct wf_list_piece);
-    *node->piece = *piece;
-    node->piece->refs = 1;
-    node->action = &node->piece->action;
-    node->n_in = node->n_out = 1;
-    node->in_place = true;
-    node->in[0] = in;
-    node->out[0] = out;
-    return walk->list->n_nodes - 1;
-}
-
-static void add_wait(struct walk *walk, const struct wf_list_node *move, int start)
-{
-    add_like(walk, WF_LIST_WAIT, move)->started = start;
-}
-
-static struct wf_operand at(int storage, int64_t offset)
-{
-    return (struct wf_operand){.storage = storage, .offset = offset};
-}
-
-static struct wf_operand without_layout(struct wf_operand operand)
-{
-    operand.layout = NULL;
-    return operand;
-}
-
-static int add_buffer(struct walk *walk, int64_t bytes)
-{
-    return wf_op_list_add_storage(walk->list, (struct wf_storage){.kind = WF_STORAGE_MADE,
-                                                                  .category = WF_MEM_COMM,
-                                                                  .written = true,
-                                                                  .bytes = bytes});
-}
-
-/* Rows from where they lie together to their place in the whole. */
-static void add_copy(struct walk *walk, const struct wf_list_node *like, int packed,
-                     struct wf_operand whole, const struct wf_tensor_desc *desc, int dim,
-                     const struct rows *rows)
-{
-    int64_t shape[WEFT_MAX_DIMS], stride[WEFT_MAX_DIMS],
-        size = (int64_t)wf_dtypes[desc->dtype].size;
-    struct wf_list_node *node = add_like(walk, WF_LIST_COPY, like);
-
-    memcpy(shape, desc->shape, sizeof shape);
-    shape[dim] = rows->count;
-    wf_row_major_strides(stride, shape, desc->ndim);
-    node->copies = wf_calloc(1, sizeof *node->copies);
-    node->n_copies = 1;
-    wf_strided_copy_init(node->copies, shape, stride, desc->stride, desc->ndim, (size_t)size);
-    node->n_in = node->n_out = 1;
-    node->in_place = true;
-    node->in[0] = at(packed, 0);
-    node->out[0] = at(whole.storage, whole.offset + rows->first * desc->stride[dim] * size);
-}
-
-/* ---- a product of some rows ---- */
-
-static struct wf_layout *layout_of_rows(const struct wf_tensor_desc *desc, int dim, int64_t count,
-                                        bool keeps_strides)
-{
-    int64_t shape[WEFT_MAX_DIMS];
-
-    memcpy(shape, desc->shape, sizeof shape);
-    if (dim >= 0) shape[dim] = count;
-    return wf_layout_new(NULL, NULL, (weft_dtype)desc->dtype, shape,
-                         keeps_strides ? desc->stride : NULL, desc->ndim);
-}
-
-/* The plan of the product for `count` rows of its first operand; NULL: its kernel refuses. */
-static struct wf_op_plan *plan_of_rows(const struct wf_op_plan *whole, int dim, int64_t count,
-                                       bool keeps_strides)
-{
-    struct wf_op_plan *plan = WF_NEW(struct wf_op_plan);
-    const struct wf_kernel_call *from = &whole->kernel;
-    struct wf_kernel_call *k = &plan->kernel;
-
-    plan->op = whole->op;
-    plan->name = whole->name;
-    plan->attrs = whole->attrs;
-    plan->attr_words = whole->attr_words;
-    plan->way = whole->way;
-    plan->device = whole->device;
-    plan->n_in = whole->n_in;
-    plan->n_out = 1;
-    plan->refs = 1;
-    memcpy(plan->absent, whole->absent, sizeof plan->absent);
-    *k = (struct wf_kernel_call){
-        .op = from->op, .n_in = from->n_in, .n_out = 1, .attrs = &plan->attrs};
-    for (int i = 0; i < from->n_in; i++) {
-        if (!from->in[i]) continue;
-        plan->used[i] = i ? layout_of_rows(from->in[i], -1, 0, true)
-                          : layout_of_rows(from->in[0], dim, count, keeps_strides);
-        k->in[i] = &plan->used[i]->desc;
-    }
-    plan->out[0] = layout_of_rows(from->out[0], dim, count, false);
-    k->out[0] = &plan->out[0]->desc;
-    if (wf_prepare_kernel_on(WEFT_CPU, wf_ops[plan->op].kernel, k) == WEFT_OK) return plan;
-    weft_error_clear();
-    wf_op_plan_release_context(plan);
-    return NULL;
-}
-
-/* Takes over the plan. */
-static void add_product(struct walk *walk, const struct wf_list_node *product,
-                        struct wf_op_plan *plan, struct wf_operand a, struct wf_operand out)
-{
-    struct wf_list_node *node = add_like(walk, WF_LIST_KERNEL, product);
-
-    node->plan = plan;
-    node->n_in = product->n_in;
-    node->n_out = 1;
-    node->scalars = product->scalars;
-    for (int i = 0; i < product->n_in; i++) node->in[i] = wf_operand_retain(product->in[i]);
-    if (node->in[0].layout) wf_layout_release(node->in[0].layout);
-    node->in[0] = a;
-    node->in[0].layout = wf_layout_retain(plan->used[0]);
-    node->out[0] = out;
-    node->out[0].layout = wf_layout_retain(plan->out[0]);
-}
 
 /* ---- what pays ---- */
 
@@ -263,7 +116,7 @@ static bool find_products(const struct walk *walk, struct gathered *g)
 
 /* The piece of one rank: where it arrives, and its products. */
 struct piece {
-    struct rows rows;
+    struct wf_rows rows;
     int start, buffer;
     int64_t offset; /* in the buffer */
 };
@@ -277,16 +130,16 @@ static struct wf_operand pack_own_rows(struct walk *walk, const struct wf_list_n
     struct wf_list_node *node;
     int packed;
 
-    if (desc->contiguous) return without_layout(move->in[0]);
-    packed = add_buffer(walk, desc->numel * (int64_t)size);
-    node = add_like(walk, WF_LIST_COPY, move);
+    if (desc->contiguous) return wf_piece_operand(move->in[0]);
+    packed = wf_piece_add_buffer(walk->list, desc->numel * (int64_t)size);
+    node = wf_piece_add_node(walk->list, WF_LIST_COPY, move);
     node->copies = wf_calloc(1, sizeof *node->copies);
     node->n_copies = node->n_in = node->n_out = 1;
     wf_row_major_strides(stride, desc->shape, desc->ndim);
     wf_strided_copy_init(node->copies, desc->shape, desc->stride, stride, desc->ndim, size);
-    node->in[0] = without_layout(move->in[0]);
-    node->out[0] = at(packed, 0);
-    return at(packed, 0);
+    node->in[0] = wf_piece_operand(move->in[0]);
+    node->out[0] = wf_piece_at(packed, 0);
+    return wf_piece_at(packed, 0);
 }
 
 static void start_broadcast(struct walk *walk, const struct gathered *g, struct wf_operand own,
@@ -305,10 +158,11 @@ static void start_broadcast(struct walk *walk, const struct gathered *g, struct 
         piece->offset = move->out[0].offset + piece->rows.first * piece->rows.after * size;
         walk->list->storages[piece->buffer].category = WF_MEM_COMM;
     } else {
-        piece->buffer = add_buffer(walk, (int64_t)g->found.counts[rank] * size);
+        piece->buffer = wf_piece_add_buffer(walk->list, (int64_t)g->found.counts[rank] * size);
         piece->offset = 0;
     }
-    piece->start = add_start(walk, move, &made, own, at(piece->buffer, piece->offset));
+    piece->start =
+        wf_piece_add_start(walk->list, move, &made, own, wf_piece_at(piece->buffer, piece->offset));
 }
 
 static void add_products_of_piece(struct walk *walk, const struct gathered *g,
@@ -317,21 +171,25 @@ static void add_products_of_piece(struct walk *walk, const struct gathered *g,
     const struct wf_list_node *move = &walk->old[g->found.node];
     int dim = g->found.dim;
 
-    add_wait(walk, move, piece->start);
+    wf_piece_add_wait(walk->list, move, piece->start);
     if (g->needed && piece->rows.before != 1)
-        add_copy(walk, move, piece->buffer, move->out[0], &move->move->to->desc, dim, &piece->rows);
+        wf_piece_add_copy(walk->list, move, piece->buffer, move->out[0], &move->move->to->desc, dim,
+                          &piece->rows);
     for (int p = 0; p < g->n; p++) {
         const struct wf_list_node *product = &walk->old[g->products[p]];
         const struct wf_tensor_desc *y = product->plan->kernel.out[0];
         int64_t size = (int64_t)wf_dtypes[y->dtype].size;
         struct wf_operand out =
-            at(product->out[0].storage,
-               product->out[0].offset + piece->rows.first * y->stride[dim] * size);
+            wf_piece_at(product->out[0].storage,
+                        product->out[0].offset + piece->rows.first * y->stride[dim] * size);
 
-        if (piece->rows.before != 1) out = at(add_buffer(walk, plans[p]->out[0]->numel * size), 0);
-        add_product(walk, product, plans[p], at(piece->buffer, piece->offset), out);
         if (piece->rows.before != 1)
-            add_copy(walk, product, out.storage, product->out[0], y, dim, &piece->rows);
+            out = wf_piece_at(wf_piece_add_buffer(walk->list, plans[p]->out[0]->numel * size), 0);
+        wf_piece_add_product(walk->list, product, plans[p],
+                             wf_piece_at(piece->buffer, piece->offset), out);
+        if (piece->rows.before != 1)
+            wf_piece_add_copy(walk->list, product, out.storage, product->out[0], y, dim,
+                              &piece->rows);
     }
 }
 
@@ -366,8 +224,8 @@ static struct wf_op_plan **plan_products(const struct walk *walk, const int *pro
     for (int r = 0; r < ranks; r++)
         for (int p = 0; p < n; p++) {
             if (!pieces[r].rows.count) continue;
-            plans[r * n + p] =
-                plan_of_rows(walk->old[products[p]].plan, dim, pieces[r].rows.count, keeps_strides);
+            plans[r * n + p] = wf_piece_plan(walk->old[products[p]].plan, dim, pieces[r].rows.count,
+                                             keeps_strides);
             if (plans[r * n + p]) continue;
             free_plans(plans, n * ranks);
             return NULL;
@@ -484,8 +342,8 @@ static void start_sum(struct walk *walk, const struct wf_found_scatter *f, int r
     made.action.coll = WEFT_COLL_REDUCE_SCATTER;
     made.action.send_counts = wf_calloc((size_t)f->ranks, sizeof(size_t));
     made.action.send_counts[rank] = f->counts[rank];
-    piece->start =
-        add_start(walk, move, &made, without_layout(terms), without_layout(move->out[0]));
+    piece->start = wf_piece_add_start(walk->list, move, &made, wf_piece_operand(terms),
+                                      wf_piece_operand(move->out[0]));
 }
 
 static void add_ends(struct walk *walk, const struct wf_list_node *move)
@@ -496,14 +354,14 @@ static void add_ends(struct walk *walk, const struct wf_list_node *move)
         struct wf_list_node *node;
 
         if (program->actions[i].act != WF_ACT_DIVIDE) continue;
-        node = add_like(walk, WF_LIST_DIVIDE, move);
+        node = wf_piece_add_node(walk->list, WF_LIST_DIVIDE, move);
         node->plan = move->plan;
         node->plan->refs++;
         node->move = move->move;
         node->action = &program->actions[i];
         node->n_out = 1;
         node->in_place = true;
-        node->out[0] = without_layout(move->out[0]);
+        node->out[0] = wf_piece_operand(move->out[0]);
     }
 }
 
@@ -512,13 +370,14 @@ static void add_terms_of_rank(struct walk *walk, const struct wf_found_scatter *
 {
     const struct wf_list_node *node = &walk->old[product];
     const struct wf_tensor_desc *a = node->plan->kernel.in[0];
-    struct wf_operand from = at(node->in[0].storage, node->in[0].offset), terms;
+    struct wf_operand from = wf_piece_at(node->in[0].storage, node->in[0].offset), terms;
 
     from.offset += piece->rows.first * a->stride[f->dim] * (int64_t)wf_dtypes[a->dtype].size;
-    terms = at(
-        add_buffer(walk, plan->out[0]->numel * (int64_t)wf_dtypes[plan->out[0]->desc.dtype].size),
+    terms = wf_piece_at(
+        wf_piece_add_buffer(walk->list, plan->out[0]->numel *
+                                            (int64_t)wf_dtypes[plan->out[0]->desc.dtype].size),
         0);
-    add_product(walk, node, plan, from, terms);
+    wf_piece_add_product(walk->list, node, plan, from, terms);
     start_sum(walk, f, rank, terms, piece);
 }
 
@@ -549,10 +408,10 @@ static void emit_scatter(struct walk *walk, struct job *job)
     for (int r = 0; r < f->ranks; r++) {
         if (!job->pieces[r].rows.count) continue;
         add_terms_of_rank(walk, f, job->product, job->plans[r], r, &job->pieces[r]);
-        if (before >= 0) add_wait(walk, move, job->pieces[before].start);
+        if (before >= 0) wf_piece_add_wait(walk->list, move, job->pieces[before].start);
         before = r;
     }
-    add_wait(walk, move, job->pieces[before].start);
+    wf_piece_add_wait(walk->list, move, job->pieces[before].start);
     add_ends(walk, move);
 }
 
