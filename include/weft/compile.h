@@ -48,7 +48,9 @@ typedef struct weft_compile_config {
     int most_variants; /* lists for different inputs; 0: 8. Beyond them calls run the function */
     bool frozen;       /* a call that no list fits runs the function, and makes none; */
     bool frozen_error; /* or fails */
-    const char *passes_off; /* names of passes that are left out, "fuse,cse"; NULL: none */
+    /** Names of passes that are left out, "fuse,cse"; "+pipeline" runs one that is off by itself,
+     *  "+pipeline!" even where the model of cost says that it does not pay. NULL: none. */
+    const char *passes_off;
 } weft_compile_config;
 
 /**

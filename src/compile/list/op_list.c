@@ -7,6 +7,7 @@
 #include "base/elements/dtype.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "compile/replay/fused.h"
 #include "dtensor/dispatch/plan_cache.h"
 
 struct wf_op_list *wf_op_list_new(void) { return WF_NEW(struct wf_op_list); }
@@ -44,7 +45,13 @@ static void release_operand(struct wf_operand *operand)
     operand->layout = NULL;
 }
 
-void wf_fused_free(struct wf_fused *fused); /* passes/fuse.c */
+static void release_piece(struct wf_list_piece *piece)
+{
+    if (!piece || --piece->refs > 0) return;
+    wf_free(piece->action.send_counts);
+    wf_free(piece->action.recv_counts);
+    wf_free(piece);
+}
 
 static void clear_node(struct wf_list_node *node)
 {
@@ -56,6 +63,7 @@ static void clear_node(struct wf_list_node *node)
     if (node->call.release) node->call.release(node->call.self);
     if (node->plan) wf_op_plan_release(node->plan);
     wf_fused_free(node->fused);
+    release_piece(node->piece);
 }
 
 void wf_op_list_free(struct wf_op_list *list)
@@ -91,6 +99,7 @@ static void copy_node(struct wf_list_node *to, const struct wf_list_node *from)
         memcpy(to->copies, from->copies, (size_t)to->n_copies * sizeof *to->copies);
     }
     if (to->plan) to->plan->refs++;
+    if (to->piece) to->piece->refs++;
     for (int i = 0; i < WF_MAX_IN; i++) to->in[i] = wf_operand_retain(to->in[i]);
     for (int j = 0; j < WF_MAX_OUT; j++) to->out[j] = wf_operand_retain(to->out[j]);
 }
@@ -131,6 +140,12 @@ struct wf_op_list *wf_op_list_cut(const struct wf_op_list *list, int first, int 
     cut->draws = list->draws;
     cut->draws_borrowed = true;
     return cut;
+}
+
+void wf_op_list_replace_node(struct wf_op_list *list, int node, const struct wf_list_node *by)
+{
+    clear_node(&list->nodes[node]);
+    list->nodes[node] = *by;
 }
 
 void wf_op_list_sweep(struct wf_op_list *list)
@@ -221,7 +236,8 @@ uint64_t wf_op_list_steps(const struct wf_op_list *list)
 
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node)
 {
-    if (node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_WAIT) return true;
+    if (node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_WAIT || node->kind == WF_LIST_FUSED)
+        return true;
     for (int j = 0; j < node->n_out; j++) {
         const struct wf_storage *storage;
 
@@ -236,6 +252,10 @@ void wf_list_node_visit_storages(const struct wf_op_list *list, const struct wf_
                                  wf_storage_visitor *visit, void *payload)
 {
     if (node->kind == WF_LIST_VIEW) return;
+    if (node->kind == WF_LIST_FUSED && node->fused) {
+        wf_fused_visit_storages(node->fused, visit, payload);
+        return;
+    }
     if (node->kind == WF_LIST_WAIT) { /* the collective reads and writes until here */
         const struct wf_list_node *start = &list->nodes[node->started];
 

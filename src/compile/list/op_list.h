@@ -33,6 +33,7 @@ struct wf_storage {
     bool written;     /* by some node */
     bool from_host;   /* made, but filled by other code than ops before a node reads it */
     int index;
+    int same_as; /* kept: its block is that of storage same_as - 1; 0: it has its own */
     int64_t bytes;
     struct wf_block *block; /* external: one reference */
     char *base;             /* when it was recorded */
@@ -61,6 +62,14 @@ enum wf_list_node_kind {
     WF_LIST_NODE_KINDS
 };
 
+/** A collective that a pass has made, of a part of what a move carries. */
+struct wf_list_piece {
+    struct wf_redist_action action;
+    int peer;    /* of a broadcast */
+    bool rooted; /* a reduce-scatter to one rank */
+    int refs;
+};
+
 struct wf_list_node {
     uint8_t kind;
     uint8_t n_in, n_out;
@@ -73,7 +82,8 @@ struct wf_list_node {
     struct wf_operand in[WF_MAX_IN], out[WF_MAX_OUT];
     struct wf_op_plan *plan;               /* one reference; NULL where no op stands behind it */
     const struct wf_redist_plan *move;     /* the plan's */
-    const struct wf_redist_action *action; /* of the move: of the lower level */
+    const struct wf_redist_action *action; /* of the move, or of `piece`: of the lower level */
+    struct wf_list_piece *piece;           /* one reference; NULL: none */
     int started;                           /* WF_LIST_WAIT */
     struct wf_scalars scalars;
     struct wf_step_draw draw;
@@ -86,7 +96,7 @@ struct wf_list_node {
     struct wf_optimizer_item *items; /* the call's own; addresses are set in each run */
     int n_items;
     struct wf_operand *arrays; /* of each item w, g: 2 n_items of them */
-    /* WF_LIST_FUSED: made and read by passes/fuse.c */
+    /* WF_LIST_FUSED: made by passes/fuse.c, which `in` and `out` only show some operands of */
     struct wf_fused *fused;
 };
 
@@ -140,6 +150,9 @@ struct wf_list_node *wf_op_list_add_node(struct wf_op_list *list, enum wf_list_n
 /** The operand, with its own reference to the layout. */
 struct wf_operand wf_operand_retain(struct wf_operand operand);
 static inline struct wf_operand wf_no_operand(void) { return (struct wf_operand){.storage = -1}; }
+
+/** Free what a node holds and put another in its place, which takes over what `by` holds. */
+void wf_op_list_replace_node(struct wf_op_list *list, int node, const struct wf_list_node *by);
 
 /** Free what dead nodes hold and close the gaps. WAITs follow their STARTs to the new numbers. */
 void wf_op_list_sweep(struct wf_op_list *list);

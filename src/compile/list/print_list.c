@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "compile/replay/fused.h"
 #include "mesh/mesh.h"
 
 struct names {
@@ -66,6 +67,12 @@ static const char *name_of(const struct wf_list_node *node)
         [WF_LIST_DIVIDE] = "divide",    [WF_LIST_POWER] = "power", [WF_LIST_UPDATE] = "update",
         [WF_LIST_MOVE] = "redistribute"};
 
+    static _Thread_local char text[200];
+
+    if (node->fused) {
+        wf_fused_print(node->fused, text, sizeof text);
+        return text;
+    }
     if (node->kind == WF_LIST_START) return wf_coll_name(node->action->coll);
     return node->kind < sizeof names / sizeof names[0] && names[node->kind] ? names[node->kind]
                                                                             : node->name;

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/log.h"
 
-enum level { MOVES = 1, CALLS = 2, BOTH = 3 };
+enum level { MOVES = 1, CALLS = 2, BOTH = 3, BY_REQUEST = 4 };
+
+_Thread_local bool wf_passes_forced;
 
 static const struct row {
     const char *name;
@@ -18,13 +20,31 @@ static const struct row {
 #undef WF_PASS
 };
 
-static bool is_named(const char *names, const char *name)
+/* What the list says of this pass: "name", "+name", "+name!"; 0: nothing. */
+enum said { NOTHING, OFF, ON, FORCED };
+
+static enum said said_of(const char *names, const char *name)
 {
     size_t length = strlen(name);
 
-    for (const char *at = names; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == 0)) return true;
-    return false;
+    for (const char *at = names; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        bool on = *at == '+';
+        const char *end = at + on + length;
+
+        if (strncmp(at + on, name, length) != 0) continue;
+        if (on && *end == '!' && (end[1] == ',' || end[1] == 0)) return FORCED;
+        if (*end == ',' || *end == 0) return on ? ON : OFF;
+    }
+    return NOTHING;
+}
+
+/* A pass that is off by itself runs by request. */
+static bool is_wanted(const struct row *row, const char *names)
+{
+    enum said said = said_of(names, row->name);
+
+    wf_passes_forced = said == FORCED;
+    return row->level & BY_REQUEST ? said >= ON : said != OFF;
 }
 
 void wf_passes_run(struct wf_op_list *list, const char *off)
@@ -33,7 +53,7 @@ void wf_passes_run(struct wf_op_list *list, const char *off)
         const char *wrong;
         int changed;
 
-        if (!(rows[i].level & (list->lowered ? CALLS : MOVES)) || is_named(off, rows[i].name))
+        if (!(rows[i].level & (list->lowered ? CALLS : MOVES)) || !is_wanted(&rows[i], off))
             continue;
         changed = rows[i].run(list);
         WF_LOG(WF_LOG_DEBUG, "compile", "pass %s: %d changes", rows[i].name, changed);

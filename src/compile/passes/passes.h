@@ -14,8 +14,12 @@ typedef int wf_pass(struct wf_op_list *list);
 #undef WF_PASS
 
 /** Run the passes for this list's level, in the order of the table; `off`: names that are left out,
- * separated by commas, or NULL. After each the list is checked (wf_op_list_check). */
+ * separated by commas, or NULL; "+name" runs one that is off by itself, "+name!" even where it does
+ * not pay. After each the list is checked (wf_op_list_check). */
 void wf_passes_run(struct wf_op_list *list, const char *off);
+
+/** For the pass that runs: whether it was asked for with "!". */
+extern _Thread_local bool wf_passes_forced;
 
 /** NULL; or what is wrong with the list, as text that lasts until the next call. */
 const char *wf_op_list_check(const struct wf_op_list *list);

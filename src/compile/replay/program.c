@@ -90,7 +90,8 @@ static void run_kernel(const struct wf_op_list *list, const struct wf_list_node 
     const void *from[WF_MAX_IN];
     void *to[WF_MAX_OUT];
 
-    for (int i = 0; i < node->n_in; i++) from[i] = address_of(run, &node->in[i]);
+    for (int i = 0; i < node->n_in; i++)
+        from[i] = node->plan->absent[i] ? NULL : address_of(run, &node->in[i]);
     for (int j = 0; j < node->n_out; j++) to[j] = address_of(run, &node->out[j]);
     if (node->draws) {
         struct wf_scalars scalars = node->scalars;
@@ -150,6 +151,10 @@ static void start_collective(const struct wf_list_node *node, const struct wf_pr
         .send = address_of(run, &node->in[0]),
         .recv = address_of(run, &node->out[0]),
     };
+    if (node->piece) {
+        coll->peer = node->piece->peer;
+        coll->rooted = node->piece->rooted;
+    }
     wf_comm_start(coll);
 }
 
@@ -212,6 +217,18 @@ static void run_call(const struct wf_op_list *list, const struct call *call,
 
 /* ---- a run ---- */
 
+/* Two slots of backward that hold the same. */
+static void share_blocks(const struct wf_op_list *list, const struct wf_program_run *run)
+{
+    for (int s = 0; s < list->n_storages; s++) {
+        int as = list->storages[s].same_as - 1;
+
+        if (as < 0) continue;
+        run->kept[s] = wf_block_retain(run->kept[as]);
+        run->base[s] = run->base[as];
+    }
+}
+
 weft_status wf_program_begin_run(const struct wf_program *program, struct wf_program_run *run)
 {
     const struct wf_op_list *list = program->list;
@@ -222,6 +239,7 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
         const struct wf_storage *storage = &list->storages[s];
 
         run->kept[s] = NULL;
+        if (storage->same_as) continue;
         if (storage->kind == WF_STORAGE_EXTERNAL) run->base[s] = storage->block->data;
         if (storage->kind != WF_STORAGE_MADE) continue;
         if (!storage->kept) {
@@ -235,12 +253,14 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
         }
         run->base[s] = run->kept[s]->data;
     }
+    share_blocks(list, run);
     return WEFT_OK;
 }
 
 void wf_program_run_all(const struct wf_program *program, const struct wf_program_run *run)
 {
     struct wf_call_context before = wf_current_context;
+    int in_flight = 0;
 
     for (int i = 0; i < program->n_calls; i++) {
         const struct wf_list_node *node = program->calls[i].node;
@@ -249,6 +269,8 @@ void wf_program_run_all(const struct wf_program *program, const struct wf_progra
         wf_current_context.module = node->module;
         wf_current_context.phase = (enum wf_phase)node->phase;
         run_call(program->list, &program->calls[i], run);
+        in_flight += (node->kind == WF_LIST_START) - (node->kind == WF_LIST_WAIT);
+        if (in_flight > 0) wf_comm_progress();
     }
     wf_current_context = before;
 }

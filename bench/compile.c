@@ -1,0 +1,348 @@
+/*
+ * compile.c: compiled functions against the same functions as they are: cost per node, chains of
+ * formulas against memcpy, training steps, memory, captures.
+ *
+ * run: compile
+ * run: mpiexec -n 2 compile gpt
+ * run: mpiexec -n 2 compile mlp
+ *
+ * Training is forward, backward and AdamW, of a GPT 6x384 (context 256, batch 8, vocabulary 256)
+ * and of an MLP 1024-4096-1024 with 16 tokens. Steps of both kinds take turns in one process.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/bench.h"
+#include "support/malloc_count.h"
+
+enum { CHAIN_BYTES = 16 << 20, ROUNDS = 41, NODES = 1000, LARGE = 10000 };
+
+static weft_compiled *compile(weft_compiled_function *function, void *state)
+{
+    return bench_need(
+        weft_compile(function, state, (weft_compile_config){.name = "bench", .fullgraph = true}));
+}
+
+/* ---- eight formulas on 16 MiB ---- */
+
+static weft_status chain(weft_tensor *const *in, int n, weft_tensor **out, int n_out, void *state)
+{
+    weft_tensor *x = in[0];
+
+    (void)n, (void)n_out, (void)state;
+    x = weft_mul_scalar(x, 1.5);
+    x = weft_add_scalar(x, 0.25);
+    x = weft_relu(x);
+    x = weft_mul(x, x);
+    x = weft_sub_scalar(x, 1);
+    x = weft_abs(x);
+    x = weft_neg(x);
+    out[0] = weft_add_scalar(x, 3);
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+static double time_call(weft_compiled *compiled, weft_compiled_function *function, weft_tensor *x)
+{
+    weft_scope *scope = weft_scope_open();
+    double start = bench_now(), seconds;
+    weft_tensor *out;
+
+    if (compiled)
+        WEFT_CHECK(weft_compiled_call(compiled, &x, 1, &out, 1));
+    else
+        WEFT_CHECK(function(&x, 1, &out, 1, NULL));
+    seconds = bench_now() - start;
+    weft_scope_close(scope);
+    return seconds;
+}
+
+static double time_copy(void *to, const void *from)
+{
+    double start = bench_now();
+
+    memcpy(to, from, CHAIN_BYTES);
+    return bench_now() - start;
+}
+
+static void measure_chain(void)
+{
+    int64_t shape[] = {CHAIN_BYTES / 4};
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *x = bench_need(weft_full(WEFT_F32, shape, 1, 0.5));
+    weft_tensor *y = bench_need(weft_full(WEFT_F32, shape, 1, 0.5));
+    weft_compiled *compiled = compile(chain, NULL);
+    double replay[ROUNDS], plain[ROUNDS], copy[ROUNDS];
+
+    for (int i = 0; i < 4; i++) time_call(compiled, chain, x);
+    for (int i = 0; i < ROUNDS; i++) {
+        copy[i] = time_copy(weft_data(y), weft_data(x));
+        replay[i] = time_call(compiled, chain, x);
+        plain[i] = time_call(NULL, chain, x);
+    }
+    bench_line(bench_median(copy, ROUNDS) / bench_median(replay, ROUNDS), "ratio",
+               "compile.chain_bandwidth");
+    if (getenv("BENCH_MIN"))
+        printf("min copy %g replay %g plain %g\n", 1e3 * copy[0], 1e3 * replay[0],
+               (bench_median(plain, ROUNDS), 1e3 * plain[0]));
+    bench_line(bench_median(plain, ROUNDS) / bench_median(replay, ROUNDS), "ratio",
+               "compile.chain_vs_eager");
+    weft_compiled_release(compiled);
+    weft_scope_close(scope);
+}
+
+/* ---- cost per node, whose kernels have nothing to do; captures ---- */
+
+static weft_status many(weft_tensor *const *in, int n, weft_tensor **out, int n_out, void *state)
+{
+    int nodes = *(const int *)state;
+    weft_tensor *x = in[0];
+
+    (void)n, (void)n_out;
+    for (int i = 0; i < nodes; i++) {
+        weft_tensor *next = weft_add(x, in[0]);
+
+        if (!next) return weft_error_status();
+        x = next;
+    }
+    out[0] = x;
+    return WEFT_OK;
+}
+
+static double time_many(weft_compiled *compiled, weft_tensor *x, int *nodes)
+{
+    weft_scope *scope = weft_scope_open();
+    double start = bench_now();
+    weft_tensor *out;
+
+    if (compiled)
+        WEFT_CHECK(weft_compiled_call(compiled, &x, 1, &out, 1));
+    else
+        WEFT_CHECK(many(&x, 1, &out, 1, nodes));
+    start = bench_now() - start;
+    weft_scope_close(scope);
+    return start;
+}
+
+static void measure_nodes(void)
+{
+    int64_t empty[] = {0, 8};
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *x = bench_need(weft_empty(WEFT_F32, empty, 2));
+    int nodes = NODES, none = 1;
+    weft_compiled *large = compile(many, &nodes), *small = compile(many, &none);
+    double many_seconds[ROUNDS], one_second[ROUNDS];
+    int64_t mallocs;
+
+    for (int i = 0; i < 4; i++) {
+        time_many(large, x, NULL);
+        time_many(small, x, NULL);
+    }
+    mallocs = malloc_count();
+    for (int i = 0; i < ROUNDS; i++) {
+        many_seconds[i] = time_many(large, x, NULL);
+        one_second[i] = time_many(small, x, NULL);
+    }
+    bench_line((double)(malloc_count() - mallocs) / (2 * ROUNDS), "calls", "compile.mallocs");
+    bench_line(1e9 * (bench_median(many_seconds, ROUNDS) - bench_median(one_second, ROUNDS)) /
+                   (NODES - 1),
+               "ns", "compile.node_ns");
+    bench_line(1e9 * bench_median(one_second, ROUNDS), "ns", "compile.call_ns");
+    weft_compiled_release(large);
+    weft_compiled_release(small);
+    weft_scope_close(scope);
+}
+
+/* A capture less the call that it contains; and the first call against one as it is. */
+static void measure_captures(int nodes, const char *name)
+{
+    int64_t shape[] = {8, 8};
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *x = bench_need(weft_full(WEFT_F32, shape, 2, 0));
+    double first[9], plain[9];
+
+    for (int i = 0; i < 9; i++) {
+        weft_compiled *compiled = compile(many, &nodes);
+
+        plain[i] = time_many(NULL, x, &nodes);
+        first[i] = time_many(compiled, x, NULL);
+        weft_compiled_release(compiled);
+    }
+    bench_line(1e6 * (bench_median(first, 9) - bench_median(plain, 9)) / nodes, "us",
+               "compile.capture_us.%s", name);
+    weft_scope_close(scope);
+}
+
+/* ---- training steps ---- */
+
+struct training {
+    weft_module *model;
+    weft_optim *adam;
+    weft_tensor *in[2];
+    bool is_gpt;
+    weft_compiled *compiled; /* NULL: as it is */
+};
+
+static weft_status train(weft_tensor *const *in, int n, weft_tensor **out, int n_out, void *state)
+{
+    struct training *t = state;
+
+    (void)n, (void)n_out;
+    out[0] = t->is_gpt ? weft_gpt_loss(t->model, in[0], in[1])
+                       : weft_mse(weft_call(t->model, in[0]), in[1]);
+    if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
+    return weft_step(t->adam);
+}
+
+static void step(void *payload)
+{
+    struct training *t = payload;
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *loss;
+
+    if (t->compiled)
+        WEFT_CHECK(weft_compiled_call(t->compiled, t->in, 2, &loss, 1));
+    else
+        WEFT_CHECK(train(t->in, 2, &loss, 1, t));
+    (void)weft_item(loss);
+    weft_scope_close(scope);
+}
+
+static weft_tensor *tokens(int64_t first)
+{
+    int64_t shape[] = {8, 256};
+    weft_tensor *t = bench_need(weft_empty(WEFT_I32, shape, 2));
+    int32_t *data = weft_data(t);
+
+    for (int64_t i = 0; i < weft_numel(t); i++) data[i] = (int32_t)((first + i) * i % 251);
+    return t;
+}
+
+static void build_gpt(struct training *t, weft_mesh *mesh)
+{
+    t->model = bench_need(weft_gpt((weft_gpt_config){.vocab = 256,
+                                                     .context = 256,
+                                                     .width = 384,
+                                                     .heads = 6,
+                                                     .layers = 6,
+                                                     .act = WEFT_GELU_TANH}));
+    WEFT_CHECK(weft_parallelize_module(t->model, mesh, weft_gpt_plan()));
+    t->in[0] = tokens(1);
+    t->in[1] = tokens(2);
+}
+
+static void build_mlp(struct training *t, weft_mesh *mesh)
+{
+    weft_plan plan[] = {{"up", weft_colwise_parallel()}, {"down", weft_rowwise_parallel()}, {0}};
+    int64_t shape[] = {16, 1024};
+
+    t->model = bench_need(weft_mlp(
+        (weft_mlp_config){.in = 1024, .hidden = 4096, .out = 1024, .act = WEFT_GELU_TANH}));
+    WEFT_CHECK(weft_parallelize_module(t->model, mesh, plan));
+    for (int i = 0; i < 2; i++) {
+        t->in[i] = bench_need(weft_empty(WEFT_F32, shape, 2));
+        bench_fill(t->in[i], 5 + i, 0, 1, 0);
+    }
+}
+
+static struct training open_training(weft_mesh *mesh, bool is_gpt)
+{
+    struct training t = {.is_gpt = is_gpt};
+
+    weft_manual_seed(1);
+    (is_gpt ? build_gpt : build_mlp)(&t, mesh);
+    t.adam = bench_need(weft_adamw(t.model, (weft_adamw_config){.lr = 3e-4}));
+    return t;
+}
+
+static void close_training(struct training *t)
+{
+    weft_compiled_release(t->compiled);
+    weft_optim_release(t->adam);
+    weft_module_release(t->model);
+}
+
+/* Of the third step on, in a scope of its own. */
+static double peak_of(weft_mesh *mesh, bool is_gpt, bool compiled)
+{
+    weft_scope *scope = weft_scope_open();
+    struct training t = open_training(mesh, is_gpt);
+    double peak;
+
+    if (compiled) t.compiled = compile(train, &t);
+    for (int i = 0; i < 5; i++) {
+        if (i == 3) weft_memory_reset_peak();
+        step(&t);
+    }
+    peak = (double)weft_memory_of(WEFT_MEMORY_CATEGORIES).peak;
+    close_training(&t);
+    weft_scope_close(scope);
+    return peak;
+}
+
+static double one_step(weft_mesh *mesh, struct training *t)
+{
+    return bench_steps(mesh, 1, step, t).min;
+}
+
+static void measure_training(weft_mesh *mesh, const char *name, int rounds)
+{
+    bool is_gpt = strcmp(name, "gpt") == 0, speaks = weft_world_rank() == 0;
+    double plain_peak = peak_of(mesh, is_gpt, false), peak = peak_of(mesh, is_gpt, true);
+    weft_scope *scope = weft_scope_open();
+    struct training plain = open_training(mesh, is_gpt);
+    struct training t = open_training(mesh, is_gpt);
+    double *eager = bench_need(malloc((size_t)rounds * sizeof *eager));
+    double *replay = bench_need(malloc((size_t)rounds * sizeof *replay));
+    double cold;
+    int64_t mallocs;
+
+    t.compiled = compile(train, &t);
+    for (int i = 0; i < 3; i++) eager[0] = one_step(mesh, &plain);
+    cold = one_step(mesh, &t);
+    for (int i = 0; i < 2; i++) one_step(mesh, &t);
+    mallocs = malloc_count();
+    step(&t);
+    mallocs = malloc_count() - mallocs;
+    for (int i = 0; i < rounds; i++) {
+        eager[i] = one_step(mesh, &plain);
+        replay[i] = one_step(mesh, &t);
+    }
+    if (speaks) {
+        double e = bench_median(eager, rounds), r = bench_median(replay, rounds);
+
+        bench_line(1e3 * r, "ms", "compile.step_ms.%s", name);
+        bench_line(e / r, "ratio", "compile.vs_eager.%s", name);
+        bench_line(eager[0] / replay[0], "ratio", "compile.vs_eager_best.%s", name);
+        bench_line(peak / plain_peak, "ratio", "compile.memory.%s", name);
+        bench_line(cold / e, "ratio", "compile.cold.%s", name);
+        bench_line((double)mallocs, "calls", "compile.mallocs.%s", name);
+        bench_line((double)weft_compiled_get_counts(t.compiled).nodes, "nodes", "compile.nodes.%s",
+                   name);
+    }
+    free(eager);
+    free(replay);
+    close_training(&plain);
+    close_training(&t);
+    weft_scope_close(scope);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    int rounds = argc > 2 ? atoi(argv[2]) : strcmp(what, "gpt") == 0 ? 11 : 101;
+
+    WEFT_CHECK(weft_init(&argc, &argv));
+    if (*what) {
+        weft_mesh *mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
+
+        measure_training(mesh, what, rounds);
+        weft_mesh_release(mesh);
+    } else {
+        measure_chain();
+        measure_nodes();
+        measure_captures(100, "100");
+        measure_captures(LARGE, "10000");
+    }
+    return weft_finalize();
+}
