@@ -37,12 +37,19 @@ typedef struct weft_compile_config {
     bool frozen;       /* a call that no list fits runs the function, and makes none; */
     bool frozen_error; /* or fails */
     const char *passes_off; /* names of passes that are left out, "fuse,cse"; NULL: none */
+    const char *backend;    /* what runs lists (weft/extend/compile_backend.h); NULL: the library */
 } weft_compile_config;
 
 /**
  * A compiled function; nothing runs yet. `state` is passed on to it.
  *
+ * WEFT_COMPILE in the environment says how far: "eager": calls run the function; "capture": each
+ * call records it, and no list is used; "aot": lists of forward and backward are replayed as they
+ * were recorded; "full", the usual: after all passes. Results are the same bits in each.
+ *
  * ranks: every rank that calls it, alike; local. gives: weft_compiled_release
+ * fails: WEFT_ERR_ARG without a function, for a backend that there is not, and for another word in
+ *        WEFT_COMPILE
  */
 WEFT_API weft_compiled *weft_compile(weft_compiled_function *function, void *state,
                                      weft_compile_config config);
@@ -93,3 +100,24 @@ WEFT_API void weft_compiled_print(const weft_compiled *compiled, bool lowered, F
 /** What follows is in no list: where a compiled function wants its C code to run. Outside of one
  *  nothing. ranks: any; local */
 WEFT_API void weft_graph_break(const char *reason);
+
+/**
+ * Counts so far, what differed in calls that no list fitted and how often, and the time of each
+ * phase. It counts all calls since weft_compile, however many. PyTorch: CompileProfiler,
+ * compile_times.
+ *
+ * ranks: any; local
+ */
+WEFT_API void weft_compiled_profile_print(const weft_compiled *compiled, FILE *out);
+
+/**
+ * Run the function once and print what breaks it into several lists: "3 graphs with 2 graph breaks
+ * and 6 ops", then the ops of each graph, and the reason of each break with the op and the module
+ * that it follows. Kernels, redistributions and updates of an optimizer are ops; views, fills and
+ * copies are not. What the function changes stays changed. PyTorch: torch._dynamo.explain.
+ *
+ * ranks: as the function; what is printed is this rank's
+ * fails: as the function; WEFT_ERR_STATE within a compiled function
+ */
+WEFT_API weft_status weft_compile_explain(weft_compiled_function *function, void *state,
+                                          weft_tensor *const *in, int n_in, int n_out, FILE *out);

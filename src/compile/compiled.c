@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "compile/list/print_list.h"
 #include "compile/record/capture.h"
+#include "compile/tools/backend.h"
+#include "compile/tools/ladder.h"
 #include "tensor/tensor.h"
 
 enum { MOST_VARIANTS = 8, MOST_TRIES = 2 };
@@ -22,7 +24,10 @@ struct weft_compiled {
     int n_variants;
     int failed; /* captures that gave no list */
     bool warned;
+    enum wf_compile_rung rung;
     weft_compiled_counts counts;
+    struct wf_compile_times times;
+    struct wf_misses misses;
     char reason[WF_REASON_BYTES]; /* empty: the last call was a replay */
 };
 
@@ -30,15 +35,22 @@ weft_compiled *weft_compile(weft_compiled_function *function, void *state,
                             weft_compile_config config)
 {
     weft_compiled *compiled;
+    weft_compile_backend *backend;
+    enum wf_compile_rung rung;
+    bool plain;
 
     WF_NEED_PTR(function, WEFT_ERR_ARG, "compile: no function");
+    WF_TRY_PTR(wf_compile_rung_read(&rung));
+    WF_NEED_PTR(wf_backend_find(config.backend, &backend, &plain), WEFT_ERR_ARG,
+                "compile: there is no backend %s", config.backend);
     compiled = WF_NEW(weft_compiled);
     compiled->name = wf_strdup(config.name ? config.name : "function");
-    compiled->passes_off = config.passes_off ? wf_strdup(config.passes_off) : NULL;
+    compiled->passes_off = wf_compile_switched_off(rung, plain, config.passes_off);
+    compiled->rung = rung;
     compiled->config = config;
     if (compiled->config.most_variants <= 0) compiled->config.most_variants = MOST_VARIANTS;
-    compiled->function =
-        (struct wf_captured_function){function, state, compiled->name, compiled->passes_off};
+    compiled->function = (struct wf_captured_function){function, state, compiled->name,
+                                                       compiled->passes_off, backend};
     return compiled;
 }
 
@@ -46,6 +58,7 @@ void weft_compiled_release(weft_compiled *compiled)
 {
     if (!compiled) return;
     for (int i = 0; i < compiled->n_variants; i++) wf_variant_release(compiled->variants[i]);
+    wf_free(compiled->misses.of);
     wf_free(compiled->variants);
     wf_free(compiled->name);
     wf_free(compiled->passes_off);
@@ -77,6 +90,34 @@ void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out)
         if (!v->backward_program) continue;
         fprintf(out, "%s, backward\n", compiled->name);
         wf_op_list_print(lowered ? v->backward : v->backward_moves, out);
+    }
+}
+
+void weft_compiled_profile_print(const weft_compiled *compiled, FILE *out)
+{
+    static const char *const phases[WF_COMPILE_PHASES] = {"record", "passes", "lower",
+                                                          "plan",   "run",    "run backward"};
+    weft_compiled_counts counts = weft_compiled_get_counts(compiled);
+
+    WF_NEED_VOID(out, WEFT_ERR_ARG, "compiled profile: no file");
+    fprintf(
+        out, "%s: %lld calls, %lld captures, %lld hits, %lld immediate, %lld backward replays\n",
+        compiled->name, (long long)counts.calls, (long long)counts.captures,
+        (long long)counts.replays, (long long)counts.immediate, (long long)counts.backward_replays);
+    for (int i = 0; i < compiled->misses.n; i++)
+        fprintf(out, "%lld missed: %s\n", (long long)compiled->misses.of[i].count,
+                compiled->misses.of[i].reason);
+    if (compiled->misses.others)
+        fprintf(out, "%lld missed for other reasons\n", (long long)compiled->misses.others);
+    for (int p = 0; p < WF_COMPILE_PHASES; p++) {
+        double seconds = compiled->times.seconds[p];
+        int64_t times = compiled->times.count[p];
+
+        for (int i = 0; i < compiled->n_variants; i++) {
+            seconds += compiled->variants[i]->times.seconds[p];
+            times += compiled->variants[i]->times.count[p];
+        }
+        fprintf(out, "%-12s %10.1f us in %lld\n", phases[p], seconds * 1e6, (long long)times);
     }
 }
 
@@ -151,16 +192,18 @@ static void add_variant(weft_compiled *compiled, struct wf_variant *variant)
             (size_t)compiled->n_variants * sizeof variant);
     compiled->variants[0] = variant;
     compiled->n_variants++;
-    compiled->counts.captures++;
 }
 
 static weft_status capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                            weft_tensor **out, int n_out)
 {
     struct wf_capture_result result;
+    double began = wf_monotonic_seconds();
     weft_status status = wf_capture_function(&compiled->function, in, n_in, out, n_out, &result);
 
-    if (result.variant && !result.reason[0])
+    wf_compile_times_add(&compiled->times, WF_COMPILE_RECORD, began);
+    if (result.variant && !result.reason[0]) compiled->counts.captures++;
+    if (result.variant && !result.reason[0] && compiled->rung != WF_RUNG_CAPTURE)
         add_variant(compiled, result.variant);
     else
         wf_variant_release(result.variant);
@@ -205,6 +248,10 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
     compiled->counts.calls++;
     if (wf_recorder) return call_function(compiled, in, n_in, out, n_out); /* part of that list */
+    if (compiled->rung == WF_RUNG_EAGER) {
+        snprintf(compiled->reason, sizeof compiled->reason, "WEFT_COMPILE=eager");
+        return call_function(compiled, in, n_in, out, n_out);
+    }
     variant = find_variant(compiled, in, n_in, n_out);
     if (variant && is_ready(variant)) {
         why = wf_step_draws_begin_again(variant->forward->draws);
@@ -217,6 +264,7 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
                  variant->unusable ? variant->unusable : "its first backward has not come yet");
         return call_function(compiled, in, n_in, out, n_out);
     }
+    wf_misses_add(&compiled->misses, compiled->n_variants ? compiled->reason : "there is no list");
     if (!may_capture(compiled)) return call_without_list(compiled, in, n_in, out, n_out);
     return capture(compiled, in, n_in, out, n_out);
 }

@@ -26,7 +26,7 @@ struct wf_list_node *wf_op_list_add_node(struct wf_op_list *list, enum wf_list_n
     memset(node, 0, sizeof *node);
     node->kind = (uint8_t)kind;
     node->started = -1;
-    for (int i = 0; i < WF_MAX_IN; i++) node->in[i].storage = -1;
+    for (int i = 0; i < WF_MAX_IN; i++) node->in[i].storage = node->absent[i].storage = -1;
     for (int j = 0; j < WF_MAX_OUT; j++) node->out[j].storage = -1;
     return node;
 }
@@ -48,6 +48,7 @@ void wf_fused_free(struct wf_fused *fused); /* passes/fuse.c */
 static void clear_node(struct wf_list_node *node)
 {
     for (int i = 0; i < WF_MAX_IN; i++) release_operand(&node->in[i]);
+    for (int i = 0; i < WF_MAX_IN; i++) release_operand(&node->absent[i]);
     for (int j = 0; j < WF_MAX_OUT; j++) release_operand(&node->out[j]);
     for (int i = 0; node->arrays && i < 2 * node->n_items; i++) release_operand(&node->arrays[i]);
     wf_free(node->arrays);
@@ -88,6 +89,7 @@ static void copy_node(struct wf_list_node *to, const struct wf_list_node *from)
     to->n_items = to->n_copies = 0;
     if (to->plan) to->plan->refs++;
     for (int i = 0; i < WF_MAX_IN; i++) to->in[i] = wf_operand_retain(to->in[i]);
+    for (int i = 0; i < WF_MAX_IN; i++) to->absent[i] = wf_operand_retain(to->absent[i]);
     for (int j = 0; j < WF_MAX_OUT; j++) to->out[j] = wf_operand_retain(to->out[j]);
 }
 
@@ -153,6 +155,8 @@ void wf_list_node_visit_storages(const struct wf_op_list *list, const struct wf_
     }
     for (int i = 0; i < node->n_in; i++)
         if (node->in[i].storage >= 0) visit(node->in[i].storage, false, payload);
+    for (int i = 0; i < WF_MAX_IN; i++)
+        if (node->absent[i].storage >= 0) visit(node->absent[i].storage, false, payload);
     for (int i = 0; i < 2 * node->n_items; i++)
         if (node->arrays[i].storage >= 0) visit(node->arrays[i].storage, false, payload);
     for (int j = 0; j < node->n_out; j++)

@@ -70,6 +70,9 @@ struct wf_list_node {
     uint8_t phase;   /* enum wf_phase, when it was recorded */
     const char *name, *module;
     struct wf_operand in[WF_MAX_IN], out[WF_MAX_OUT];
+    /** Inputs that count once, on another rank: this one's kernel does not get them. They are read
+     * all the same, so that what makes them is needed on every rank. */
+    struct wf_operand absent[WF_MAX_IN];
     struct wf_op_plan *plan;               /* one reference; NULL where no op stands behind it */
     const struct wf_redist_plan *move;     /* the plan's */
     const struct wf_redist_action *action; /* of the move: of the lower level */

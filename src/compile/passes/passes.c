@@ -27,8 +27,14 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
+const char *wf_pass_name(int i)
+{
+    return i >= 0 && i < (int)(sizeof rows / sizeof rows[0]) ? rows[i].name : NULL;
+}
+
 void wf_passes_run(struct wf_op_list *list, const char *off)
 {
+    if (is_named(off, "all")) return;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *wrong;
         int changed;

@@ -17,5 +17,8 @@ typedef int wf_pass(struct wf_op_list *list);
  * separated by commas, or NULL. After each the list is checked (wf_op_list_check). */
 void wf_passes_run(struct wf_op_list *list, const char *off);
 
+/** The name of a row of the table; NULL: there are no more. */
+const char *wf_pass_name(int i);
+
 /** NULL; or what is wrong with the list, as text that lasts until the next call. */
 const char *wf_op_list_check(const struct wf_op_list *list);

@@ -14,6 +14,7 @@ struct wf_captured_function {
     weft_compiled_function *function;
     void *state;
     const char *name, *passes_off;
+    weft_compile_backend *backend; /* NULL: the library's own */
 };
 
 /** Call the function, whose results are those of any call, and make a variant of it. All ranks of

@@ -255,7 +255,11 @@ static void record_kernel(struct wf_recorder *base, const struct wf_kernel_run_r
     if (call->args->draws) find_draw(r->list, node);
     for (int i = 0; i < plan->n_in; i++) {
         if (call->in[i]) note_external(r, call->in[i]);
-        if (!call->in[i] || plan->absent[i]) continue; /* absent: its leaf may get a gradient */
+        if (!call->in[i]) continue;
+        if (plan->absent[i]) {
+            node->absent[i] = operand_at(r, call->in[i]->block, call->in[i]->data, plan->used[i]);
+            continue;
+        }
         node->in[i] = operand_at(r, call->in[i]->block, call->in[i]->data, plan->used[i]);
         check_read(r, &node->in[i], plan->name);
     }

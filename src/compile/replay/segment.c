@@ -169,7 +169,7 @@ static weft_status bring_gradients_to_layouts(struct wf_instance *instance)
         char now[200], then[200];
 
         if (!grad || grad->layout == want) continue;
-        if (!want->partial) grad = wf_redistribute_gradient(grad, want);
+        if (want->mesh && !want->partial) grad = wf_redistribute_gradient(grad, want);
         if (grad && grad->layout != want) grad = wf_copy_row_major_for_view(grad);
         if (!grad) return weft_error_status();
         wf_layout_print(grad->layout, now, sizeof now);
@@ -438,6 +438,7 @@ static weft_status replay_backward(struct wf_instance *instance, weft_tensor **i
     struct wf_variant *variant = instance->variant;
     struct wf_program_run run;
     weft_status status = WEFT_OK;
+    double began = wf_monotonic_seconds();
     const char *why;
 
     WF_TRY(bring_gradients_to_layouts(instance));
@@ -453,6 +454,7 @@ static weft_status replay_backward(struct wf_instance *instance, weft_tensor **i
         status = deliver_result(&variant->targets[i], result_handle(instance, &run, i), in_grads);
     wf_program_end_run(variant->backward_program, &run);
     variant->backward_replays++;
+    wf_compile_times_add(&variant->times, WF_COMPILE_RUN_BACKWARD, began);
     return status;
 }
 
