@@ -535,9 +535,12 @@ weft_status wf_segment_record(struct wf_variant *variant, const struct wf_progra
     make_room_for_blocks(instance);
     for (int s = 0; s < backward->n_storages; s++) {
         int of = backward->storages[s].index;
+        struct wf_block *block;
 
         if (backward->storages[s].kind != WF_STORAGE_FORWARD) continue;
-        instance->blocks[s] = wf_block_retain(wf_variant_block(variant, run, of, in));
+        block = wf_variant_block(variant, run, of, in);
+        if (!block) continue; /* alive when the list was made, and read by none of its nodes */
+        instance->blocks[s] = wf_block_retain(block);
         instance->versions[s] = instance->blocks[s]->version;
         instance->base[s] = run->base[of];
     }
