@@ -24,13 +24,20 @@ static weft_status product(weft_tensor *const *in, int n, weft_tensor **out, int
     return out[0] ? WEFT_OK : weft_error_status();
 }
 
+static weft_tensor *random_matrix(int64_t rows, int64_t columns)
+{
+    weft_tensor *t = weft_empty(WEFT_F32, (int64_t[]){rows, columns}, 2);
+
+    return weft_normal_(t, 0, 1, NULL) == WEFT_OK ? t : NULL;
+}
+
 static int write_list(void *payload)
 {
     weft_mesh *mesh = weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size());
     weft_scope *scope = weft_scope_open();
     weft_placement columns = weft_shard(1), rows = weft_shard(0);
-    weft_tensor *x = weft_randn(WEFT_F32, (int64_t[]){5, 7}, 2);
-    weft_tensor *y = weft_randn(WEFT_F32, (int64_t[]){7, 3}, 2);
+    weft_tensor *x = random_matrix(5, 7);
+    weft_tensor *y = random_matrix(7, 3);
     weft_tensor *in[] = {weft_distribute_tensor(x, mesh, &columns, 0),
                          weft_distribute_tensor(y, mesh, &rows, 0)};
     weft_status status = weft_compile_record(product, NULL, in, 2, 1, path);
