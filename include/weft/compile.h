@@ -51,12 +51,19 @@ typedef struct weft_compile_config {
     /** Names of passes that are left out, "fuse,cse"; "+pipeline" runs one that is off by itself,
      *  "+pipeline!" even where the model of cost says that it does not pay. NULL: none. */
     const char *passes_off;
+    const char *backend;    /* what runs lists (weft/extend/compile_backend.h); NULL: the library */
 } weft_compile_config;
 
 /**
  * A compiled function; nothing runs yet. `state` is passed on to it.
  *
+ * WEFT_COMPILE in the environment says how far: "eager": calls run the function; "capture": each
+ * call records it, and no list is used; "aot": lists of forward and backward are replayed as they
+ * were recorded; "full", the usual: after all passes. Results are the same bits in each.
+ *
  * ranks: every rank that calls it, alike; local. gives: weft_compiled_release
+ * fails: WEFT_ERR_ARG without a function, for a backend that there is not, and for another word in
+ *        WEFT_COMPILE
  */
 WEFT_API weft_compiled *weft_compile(weft_compiled_function *function, void *state,
                                      weft_compile_config config);
@@ -133,3 +140,86 @@ WEFT_API weft_status weft_compile_disable_close(void);
 /** What follows is in no list: where a compiled function wants its C code to run. Outside of one
  *  nothing. ranks: any; local */
 WEFT_API void weft_graph_break(const char *reason);
+
+/**
+ * Counts so far, what differed in calls that no list fitted and how often, and the time of each
+ * phase. It counts all calls since weft_compile, however many. PyTorch: CompileProfiler,
+ * compile_times.
+ *
+ * ranks: any; local
+ */
+WEFT_API void weft_compiled_profile_print(const weft_compiled *compiled, FILE *out);
+
+/**
+ * Run the function once and print what breaks it into several lists: "3 graphs with 2 graph breaks
+ * and 6 ops", then the ops of each graph, and the reason of each break with the op and the module
+ * that it follows. Kernels, redistributions and updates of an optimizer are ops; views, fills and
+ * copies are not. What the function changes stays changed. PyTorch: torch._dynamo.explain.
+ *
+ * ranks: as the function; what is printed is this rank's
+ * fails: as the function; WEFT_ERR_STATE within a compiled function
+ */
+WEFT_API weft_status weft_compile_explain(weft_compiled_function *function, void *state,
+                                          weft_tensor *const *in, int n_in, int n_out, FILE *out);
+
+/* ---- what to do when results differ (docs/howto/when-compiled-results-differ.md) ----
+ *
+ * Stability: experimental: fields may be added, and the form of files may change.
+ */
+
+/** How a compiled list is compared with immediate execution; all zero: bit by bit, as usual. */
+typedef struct weft_compile_check {
+    const char *passes_off, *backend; /* as in weft_compile_config */
+    double relative, absolute; /* what elements may differ by: absolute + relative |immediate| */
+    bool f64;                  /* also compare each node with its op in f64, where it has one, */
+    double f64_relative;       /* up to this part of its largest element; 0: 1e-4 for f32, 0.03 */
+} weft_compile_check;
+
+/**
+ * Run the function once, then what it did immediately and compiled, and compare. The first node
+ * whose elements differ is named in `out`, with its module and an element.
+ *
+ * `first` gets its number, -1 where all are alike. What backward does is compared where the
+ * function calls weft_backward. PyTorch: the accuracy minifier, TORCHDYNAMO_REPRO_LEVEL=4.
+ *
+ * ranks: as the function; all agree on `first`
+ * fails: as the function; WEFT_ERR_STATE for what cannot be one list or be run again, naming it
+ */
+WEFT_API weft_status weft_compile_compare(weft_compiled_function *function, void *state,
+                                          weft_tensor *const *in, int n_in, int n_out,
+                                          weft_compile_check check, FILE *out, int *first);
+
+/**
+ * Run the function once and write what it did, with the elements that go in, to the file PATH.R of
+ * each rank R, for weft_compile_replay, the program weft-replay, or weft_compile_minify. Elements
+ * are those after the run. PyTorch: replay_record_enabled.
+ *
+ * ranks: as the function. fails: as weft_compile_compare; WEFT_ERR_IO where a file cannot be
+ * written
+ */
+WEFT_API weft_status weft_compile_record(weft_compiled_function *function, void *state,
+                                         weft_tensor *const *in, int n_in, int n_out,
+                                         const char *path);
+
+/**
+ * Read such files and compare as weft_compile_compare does. On another number of ranks meshes of
+ * one axis have all of them, tensors are spread anew, and what follows from a rank's own shape may
+ * be refused.
+ *
+ * ranks: all; fails: WEFT_ERR_IO for files that are not there or not of this form; as ops
+ */
+WEFT_API weft_status weft_compile_replay(const char *path, weft_compile_check check, FILE *out,
+                                         int *first);
+
+/**
+ * The smallest list that still differs or fails in the same way: nodes are left out as long as that
+ * stays, and what they gave goes in as elements. It is written to files for weft_compile_replay;
+ * `out` says what is left, and which pass it goes away without. A foreign backend is given by its
+ * name in `check`. PyTorch: the minifier, TORCHDYNAMO_REPRO_AFTER.
+ *
+ * `left` gets the number of nodes that are left, 0 where nothing differs.
+ *
+ * ranks: all; fails: as weft_compile_replay and weft_compile_record
+ */
+WEFT_API weft_status weft_compile_minify(const char *path, const char *smaller,
+                                         weft_compile_check check, FILE *out, int *left);

@@ -43,7 +43,8 @@ struct wf_recorder {
     /** gives: the block that wf_redist_run gives. The plan is one of `owner`'s. */
     struct wf_block *(*move)(struct wf_recorder *r, struct wf_op_plan *owner,
                              const struct wf_redist_plan *move, const struct weft_tensor *from);
-    /** `view` is another handle to the bytes of `of`, made by this plan. */
+    /** `view` is another handle to the bytes of `of`, made by this plan; or an input of it that is
+     * moved to a layout in which every rank has what it had. */
     void (*view)(struct wf_recorder *r, struct wf_op_plan *plan, const struct weft_tensor *of,
                  const struct weft_tensor *view);
     /** The items of an optimizer's step, for n parameters; the call makes them again. Takes over

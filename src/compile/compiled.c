@@ -1,7 +1,6 @@
 /* compiled.c: the public functions: which list a call runs, and what happens when none fits. */
 #include <weft/compile.h>
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,104 +8,35 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "compile/compiled.h"
 #include "compile/list/print_list.h"
-#include "compile/record/capture.h"
-#include "compile/replay/follow.h"
-#include "nn/module.h"
+#include "compile/tools/backend.h"
 #include "tensor/tensor.h"
-
-enum { MOST_VARIANTS = 8, MOST_TRIES = 2, MOST_LISTS = 64, RECORD_AFTER_DIFFERENCE = 4 };
-
-struct weft_compiled {
-    struct wf_captured_function function;
-    weft_compile_config config;
-    char *name, *passes_off;
-    struct wf_variant **variants; /* one reference each; the one that fitted last is the first */
-    int n_variants;
-    struct wf_segmented **segmented; /* without fullgraph: calls in segments, all of them */
-    int n_segmented;
-    struct wf_segmented **candidates; /* room for those whose guards hold */
-    int to_record; /* a call went another way: so many more are recorded, or until one is new */
-    int failed;    /* captures that gave no list */
-    bool warned;
-    weft_compiled_counts counts;
-    char reason[WF_REASON_BYTES]; /* empty: the last call was a replay */
-};
 
 weft_compiled *weft_compile(weft_compiled_function *function, void *state,
                             weft_compile_config config)
 {
     weft_compiled *compiled;
+    weft_compile_backend *backend;
+    enum wf_compile_rung rung;
+    bool plain;
 
     WF_NEED_PTR(function, WEFT_ERR_ARG, "compile: no function");
+    WF_TRY_PTR(wf_compile_rung_read(&rung));
+    WF_NEED_PTR(wf_backend_find(config.backend, &backend, &plain), WEFT_ERR_ARG,
+                "compile: there is no backend %s", config.backend);
     compiled = WF_NEW(weft_compiled);
     compiled->name = wf_strdup(config.name ? config.name : "function");
-    compiled->passes_off = config.passes_off ? wf_strdup(config.passes_off) : NULL;
+    compiled->passes_off = wf_compile_switched_off(rung, plain, config.passes_off);
+    compiled->rung = rung;
     compiled->config = config;
     if (compiled->config.most_variants <= 0) compiled->config.most_variants = MOST_VARIANTS;
-    compiled->function =
-        (struct wf_captured_function){function, state, compiled->name, compiled->passes_off, NULL};
+    compiled->function = (struct wf_captured_function){.function = function,
+                                                       .state = state,
+                                                       .name = compiled->name,
+                                                       .passes_off = compiled->passes_off,
+                                                       .backend = backend};
     return compiled;
-}
-
-/* ---- modules ---- */
-
-static weft_status run_module(weft_tensor *const *in, int n_in, weft_tensor **out, int n_out,
-                              void *module)
-{
-    (void)n_out;
-    return wf_module_run_call(module, in, n_in, out);
-}
-
-static weft_status call_compiled_module(weft_module *m, weft_tensor *const *in, int n,
-                                        weft_tensor **outputs, void *compiled)
-{
-    return weft_compiled_call(compiled, in, n, outputs, wf_module_output_count(m));
-}
-
-static void release_compiled(void *compiled) { weft_compiled_release(compiled); }
-
-static weft_status compile_one_module(weft_module *m, weft_compile_config config)
-{
-    weft_compiled *compiled;
-
-    for (int i = 0; i < m->n_hooks; i++)
-        WF_NEED(!m->hooks[i].instead, WEFT_ERR_STATE, "compile: module '%s' is compiled already",
-                m->path);
-    if (!config.name) config.name = m->path[0] ? m->path : m->kind->type;
-    compiled = weft_compile(run_module, m, config);
-    if (!compiled) return weft_error_status();
-    compiled->function.module = m;
-    return wf_module_add_hook(m, (struct wf_hook){.instead = call_compiled_module,
-                                                  .payload = compiled,
-                                                  .release = release_compiled});
-}
-
-weft_status weft_compile_module(weft_module *m, const char *paths, weft_compile_config config)
-{
-    weft_module **modules;
-    weft_status status = WEFT_OK;
-    int n, compiled = 0;
-
-    WF_NEED_GIVEN(m, "compile: no module");
-    if (!paths) return compile_one_module(m, config);
-    modules = wf_module_list_tree(m, &n);
-    for (int i = 0; i < n && status == WEFT_OK; i++) {
-        if (fnmatch(paths, modules[i]->path, 0) != 0) continue;
-        status = compile_one_module(modules[i], config);
-        compiled++;
-    }
-    wf_free(modules);
-    WF_NEED(status != WEFT_OK || compiled, WEFT_ERR_NOT_FOUND,
-            "compile: no module of '%s' has a path like '%s'", m->path, paths);
-    return status;
-}
-
-const weft_compiled *weft_module_compiled(const weft_module *m)
-{
-    for (int i = 0; i < WF_HANDLE(m)->n_hooks; i++)
-        if (m->hooks[i].instead == call_compiled_module) return m->hooks[i].payload;
-    return NULL;
 }
 
 void weft_compiled_release(weft_compiled *compiled)
@@ -114,6 +44,7 @@ void weft_compiled_release(weft_compiled *compiled)
     if (!compiled) return;
     for (int i = 0; i < compiled->n_variants; i++) wf_variant_release(compiled->variants[i]);
     for (int i = 0; i < compiled->n_segmented; i++) wf_segmented_free(compiled->segmented[i]);
+    wf_free(compiled->misses.of);
     wf_free(compiled->variants);
     wf_free(compiled->segmented);
     wf_free(compiled->candidates);
@@ -148,31 +79,14 @@ void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out)
         fprintf(out, "%s, backward\n", compiled->name);
         wf_op_list_print(lowered ? v->backward : v->backward_moves, out);
     }
-}
+    for (int i = 0; i < compiled->n_segmented; i++) {
+        const struct wf_segmented *s = compiled->segmented[i];
 
-void weft_graph_break(const char *reason)
-{
-    wf_recorder_leave("%s", reason ? reason : "weft_graph_break");
-}
-
-static _Thread_local int disabled_regions;
-
-void weft_compile_disable_open(void)
-{
-    disabled_regions++;
-    if (!wf_recorder) return;
-    wf_recorder_leave("a region that is not compiled");
-    wf_recorder->suspended++;
-}
-
-weft_status weft_compile_disable_close(void)
-{
-    WF_NEED(disabled_regions > 0, WEFT_ERR_STATE, "compile_disable_close: no region is open");
-    disabled_regions--;
-    if (!wf_recorder || wf_recorder->suspended == 0) return WEFT_OK;
-    wf_recorder->suspended--;
-    wf_recorder_leave("the end of a region that is not compiled");
-    return WEFT_OK;
+        for (int k = 0; k < s->n_segments; k++) {
+            fprintf(out, "%s, segment %d\n", compiled->name, k);
+            wf_op_list_print(lowered ? s->segments[k].list : s->segments[k].moves, out);
+        }
+    }
 }
 
 /* ---- which list ---- */
@@ -201,7 +115,7 @@ static struct wf_variant *find_variant(weft_compiled *compiled, weft_tensor *con
 
 /* ---- a call without a list ---- */
 
-static weft_status call_function(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+weft_status wf_compiled_call_function(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                  weft_tensor **out, int n_out)
 {
     compiled->counts.immediate++;
@@ -209,7 +123,7 @@ static weft_status call_function(weft_compiled *compiled, weft_tensor *const *in
     return compiled->function.function(in, n_in, out, n_out, compiled->function.state);
 }
 
-static void log_reason(weft_compiled *compiled)
+void wf_compiled_log_reason(weft_compiled *compiled)
 {
     if (compiled->warned || wf_log_rank() > 0) return;
     compiled->warned = true;
@@ -217,18 +131,18 @@ static void log_reason(weft_compiled *compiled)
 }
 
 /* No list fits and none is made. */
-static weft_status call_without_list(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+weft_status wf_compiled_call_without_list(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                      weft_tensor **out, int n_out)
 {
     WF_NEED(!compiled->config.frozen_error, WEFT_ERR_STATE,
             "compiled %s: no list fits, and none may be made: %s", compiled->name,
             compiled->reason);
-    log_reason(compiled);
-    return call_function(compiled, in, n_in, out, n_out);
+    wf_compiled_log_reason(compiled);
+    return wf_compiled_call_function(compiled, in, n_in, out, n_out);
 }
 
 /* The limit is on captures; sizes that change are planned beyond it. */
-static bool has_room(const weft_compiled *compiled)
+bool wf_compiled_has_room(const weft_compiled *compiled)
 {
     return compiled->counts.captures < compiled->config.most_variants ||
            compiled->counts.plans > 0 || compiled->config.dynamic;
@@ -237,7 +151,7 @@ static bool has_room(const weft_compiled *compiled)
 static bool may_capture(const weft_compiled *compiled)
 {
     return !compiled->config.frozen && !compiled->config.frozen_error &&
-           compiled->failed < MOST_TRIES && has_room(compiled);
+           compiled->failed < MOST_TRIES && wf_compiled_has_room(compiled);
 }
 
 /* Lists of the same steps that there are already: from the second on, or with `dynamic`, another is
@@ -251,7 +165,7 @@ static bool is_another_size(const weft_compiled *compiled, uint64_t steps)
     return same >= (compiled->config.dynamic ? 1 : 2);
 }
 
-static void count_list(weft_compiled *compiled, uint64_t steps)
+void wf_compiled_count_list(weft_compiled *compiled, uint64_t steps)
 {
     if (is_another_size(compiled, steps))
         compiled->counts.plans++;
@@ -261,7 +175,7 @@ static void count_list(weft_compiled *compiled, uint64_t steps)
 
 static void add_variant(weft_compiled *compiled, struct wf_variant *variant)
 {
-    count_list(compiled, variant->steps);
+    wf_compiled_count_list(compiled, variant->steps);
     if (compiled->n_variants == MOST_LISTS) /* the one that was used longest ago */
         wf_variant_release(compiled->variants[--compiled->n_variants]);
     compiled->variants =
@@ -276,12 +190,16 @@ static weft_status capture(weft_compiled *compiled, weft_tensor *const *in, int 
                            weft_tensor **out, int n_out)
 {
     struct wf_capture_result result;
+    double began = wf_monotonic_seconds();
     weft_status status = wf_capture_function(&compiled->function, in, n_in, out, n_out, &result);
 
-    if (result.variant && !result.reason[0])
+    wf_compile_times_add(&compiled->times, WF_COMPILE_RECORD, began);
+    if (result.variant && !result.reason[0] && compiled->rung != WF_RUNG_CAPTURE) {
         add_variant(compiled, result.variant);
-    else
+    } else {
+        compiled->counts.captures += result.variant && !result.reason[0];
         wf_variant_release(result.variant);
+    }
     if (status != WEFT_OK) return status;
     if (!result.reason[0]) {
         snprintf(compiled->reason, sizeof compiled->reason, "this call was captured");
@@ -295,7 +213,7 @@ static weft_status capture(weft_compiled *compiled, weft_tensor *const *in, int 
                        result.reason);
     }
     compiled->counts.immediate++;
-    log_reason(compiled);
+    wf_compiled_log_reason(compiled);
     return WEFT_OK;
 }
 
@@ -307,108 +225,6 @@ static weft_status replay(weft_compiled *compiled, struct wf_variant *variant,
     compiled->counts.nodes = wf_program_call_count(variant->forward_program);
     compiled->counts.memory = wf_program_memory(variant->forward_program);
     return wf_variant_replay(variant, in, out);
-}
-
-/* ---- in segments ---- */
-
-/* Those that fit the inputs; how they run on is found out as the program goes. */
-static int find_candidates(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out)
-{
-    int n = 0;
-
-    for (int i = 0; i < compiled->n_segmented; i++) {
-        struct wf_segmented *s = compiled->segmented[i];
-
-        if (!wf_guards_hold(s->guards, s->list, in, n_in, n_out, i == 0 ? compiled->reason : NULL,
-                            sizeof compiled->reason) ||
-            wf_step_draws_begin_again(s->list->draws))
-            continue;
-        compiled->candidates[n++] = s;
-    }
-    return n;
-}
-
-static bool is_known(const weft_compiled *compiled, const struct wf_segmented *made, int n)
-{
-    for (int i = 0; i < n; i++) {
-        const struct wf_op_list *list = compiled->candidates[i]->list;
-
-        if (list->n_nodes != made->list->n_nodes) continue;
-        if (wf_op_lists_equal_to(list, made->list, list->n_nodes)) return true;
-    }
-    return false;
-}
-
-static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                                    weft_tensor **out, int n_out, int n_candidates)
-{
-    struct wf_segmented *made;
-    weft_status status = wf_capture_segments(&compiled->function, in, n_in, out, n_out, &made,
-                                             compiled->reason, sizeof compiled->reason);
-    size_t n = (size_t)compiled->n_segmented + 1;
-
-    if (compiled->to_record > 0) compiled->to_record--;
-    if (!made) {
-        compiled->failed = MOST_TRIES;
-        compiled->counts.immediate++;
-        if (status == WEFT_OK) log_reason(compiled);
-        return status;
-    }
-    if (is_known(compiled, made, n_candidates)) {
-        wf_segmented_free(made);
-        return status;
-    }
-    compiled->segmented = wf_realloc(compiled->segmented, n * sizeof(struct wf_segmented *));
-    compiled->candidates = wf_realloc(compiled->candidates, n * sizeof(struct wf_segmented *));
-    compiled->to_record = 0;
-    count_list(compiled, made->steps);
-    compiled->segmented[compiled->n_segmented++] = made;
-    snprintf(compiled->reason, sizeof compiled->reason, "this call was captured");
-    return status;
-}
-
-struct call_arguments {
-    const struct wf_captured_function *function;
-    weft_tensor *const *in;
-    weft_tensor **out;
-    int n_in, n_out;
-};
-
-static weft_status call_followed(void *payload)
-{
-    const struct call_arguments *a = payload;
-
-    return wf_call_in_scope(a->function, a->in, a->n_in, a->out, a->n_out);
-}
-
-static weft_status follow(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                          weft_tensor **out, int n_out, int n_candidates)
-{
-    struct call_arguments arguments = {&compiled->function, in, out, n_in, n_out};
-    struct wf_follow_result result;
-    weft_status status =
-        wf_follow(compiled->candidates, n_candidates, in, call_followed, &arguments, &result);
-
-    compiled->counts.segments += result.segments;
-    compiled->counts.plain += result.plain;
-    compiled->counts.replays += result.differed_at < 0;
-    if (result.differed_at >= 0) compiled->to_record = RECORD_AFTER_DIFFERENCE;
-    snprintf(compiled->reason, sizeof compiled->reason, "%s", result.reason);
-    return status;
-}
-
-static weft_status call_in_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                                    weft_tensor **out, int n_out)
-{
-    int n = find_candidates(compiled, in, n_in, n_out);
-    bool more = has_room(compiled) && compiled->n_segmented < MOST_LISTS &&
-                compiled->failed < MOST_TRIES && !compiled->config.frozen &&
-                !compiled->config.frozen_error;
-
-    if ((n == 0 || compiled->to_record > 0) && more)
-        return capture_segments(compiled, in, n_in, out, n_out, n);
-    if (n == 0) return call_without_list(compiled, in, n_in, out, n_out);
-    return follow(compiled, in, n_in, out, n_out, n);
 }
 
 weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, int n_in,
@@ -425,21 +241,26 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
     compiled->counts.calls++;
     snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
-    if (wf_recorder || disabled_regions) /* part of the list that is recorded, or of none */
-        return call_function(compiled, in, n_in, out, n_out);
-    if (!compiled->config.fullgraph) return call_in_segments(compiled, in, n_in, out, n_out);
+    if (wf_recorder || wf_compile_disabled_regions) /* part of the list that is recorded, or of none */
+        return wf_compiled_call_function(compiled, in, n_in, out, n_out);
+    if (compiled->rung == WF_RUNG_EAGER) {
+        snprintf(compiled->reason, sizeof compiled->reason, "WEFT_COMPILE=eager");
+        return wf_compiled_call_function(compiled, in, n_in, out, n_out);
+    }
+    if (!compiled->config.fullgraph) return wf_compiled_call_in_segments(compiled, in, n_in, out, n_out);
     variant = find_variant(compiled, in, n_in, n_out);
     if (variant && is_ready(variant)) {
         why = wf_step_draws_begin_again(variant->forward->draws);
         if (!why) return replay(compiled, variant, in, out);
         snprintf(compiled->reason, sizeof compiled->reason, "%s", why);
-        return call_without_list(compiled, in, n_in, out, n_out);
+        return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     }
     if (variant) {
         snprintf(compiled->reason, sizeof compiled->reason, "%s",
                  variant->unusable ? variant->unusable : "its first backward has not come yet");
-        return call_function(compiled, in, n_in, out, n_out);
+        return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     }
-    if (!may_capture(compiled)) return call_without_list(compiled, in, n_in, out, n_out);
+    wf_misses_add(&compiled->misses, compiled->n_variants ? compiled->reason : "there is no list");
+    if (!may_capture(compiled)) return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     return capture(compiled, in, n_in, out, n_out);
 }

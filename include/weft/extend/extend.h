@@ -9,6 +9,7 @@
  *     layout.h          layouts on paper: who holds what
  *     dtensor_spec.h    a distributed tensor taken apart and put together
  *     redistribution.h  what a redistribution would do and cost
+ *     compile_backend.h what runs the lists of compiled functions instead of the library
  *     step_graph.h      a step whose work on a GPU is captured once and launched again
  *     plan_cache.h      the cache of dispatch
  *     memory.h          bytes by category
@@ -18,6 +19,7 @@
 #pragma once
 
 #include <weft/extend/collective.h>
+#include <weft/extend/compile_backend.h>
 #include <weft/extend/debug.h>
 #include <weft/extend/dtensor_spec.h>
 #include <weft/extend/explain.h>

@@ -47,8 +47,14 @@ static bool is_wanted(const struct row *row, const char *names)
     return row->level & BY_REQUEST ? said >= ON : said != OFF;
 }
 
+const char *wf_pass_name(int i)
+{
+    return i >= 0 && i < (int)(sizeof rows / sizeof rows[0]) ? rows[i].name : NULL;
+}
+
 void wf_passes_run(struct wf_op_list *list, const char *off)
 {
+    if (said_of(off, "all") == OFF) return;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *wrong;
         int changed;

@@ -21,5 +21,8 @@ void wf_passes_run(struct wf_op_list *list, const char *off);
 /** For the pass that runs: whether it was asked for with "!". */
 extern _Thread_local bool wf_passes_forced;
 
+/** The name of a row of the table; NULL: there are no more. */
+const char *wf_pass_name(int i);
+
 /** NULL; or what is wrong with the list, as text that lasts until the next call. */
 const char *wf_op_list_check(const struct wf_op_list *list);

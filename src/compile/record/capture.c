@@ -224,6 +224,7 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
     variant->refs = 1;
     variant->name = wf_strdup(f->name);
     variant->passes_off = f->passes_off ? wf_strdup(f->passes_off) : NULL;
+    variant->backend = f->backend;
     variant->guards = guards;
     wf_guards_take_externals(guards, &c->recorder);
     variant->forward = c->recorder.list;

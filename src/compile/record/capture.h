@@ -15,6 +15,7 @@ struct wf_captured_function {
     void *state;
     const char *name, *passes_off;
     const weft_module *module; /* whose calls it runs; NULL: a function's */
+    weft_compile_backend *backend; /* NULL: the library's own */
 };
 
 /** The function's call as immediate execution has it. */

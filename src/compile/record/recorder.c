@@ -343,6 +343,7 @@ static struct wf_block *record_move(struct wf_recorder *base, struct wf_op_plan 
     block = wf_redist_run(move, from->data);
     r->executing--;
     if (base->suspended) return block;
+    note_external(r, (weft_tensor *)(uintptr_t)from);
     node = add_node(r, WF_LIST_MOVE, owner->name, owner);
     node->n_in = node->n_out = 1;
     node->move = move;
@@ -357,10 +358,12 @@ static void record_view(struct wf_recorder *base, struct wf_op_plan *plan, const
                         const weft_tensor *view)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
+    bool moves = plan->way != WF_EXECUTE_VIEW; /* an input of this plan, without a step */
     struct wf_list_node *node;
 
     if (base->suspended) return;
-    node = add_node(r, WF_LIST_VIEW, plan->name, plan);
+    note_external(r, (weft_tensor *)(uintptr_t)of); /* the leaf may be read through views alone */
+    node = add_node(r, WF_LIST_VIEW, moves ? "redistribute" : plan->name, plan);
     node->n_in = node->n_out = 1;
     node->in[0] = operand_at(r, of->block, of->data, of->layout);
     node->out[0] = operand_at(r, view->block, view->data, view->layout);

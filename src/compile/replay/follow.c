@@ -40,9 +40,12 @@ static bool *given_storages(const struct wf_op_list *list, int first, int end,
     return given;
 }
 
-static struct wf_program *program_of(struct wf_op_list *list, bool improve, const char *off)
+/* `moves`: NULL, or where the list as it was before lowering goes. */
+static struct wf_program *program_of(struct wf_op_list *list, bool improve, const char *off,
+                                     struct wf_op_list **moves)
 {
     if (improve) wf_passes_run(list, off);
+    if (moves) *moves = wf_op_list_copy(list);
     wf_op_list_lower(list);
     if (improve) wf_passes_run(list, off);
     return wf_program_new(list);
@@ -57,7 +60,7 @@ static bool add_segment(struct wf_segmented *s, int first, const struct wf_list_
     segment->end = at_end->node;
     segment->given = given_storages(s->list, first, at_end->node, at_end);
     segment->list = wf_op_list_cut(s->list, first, at_end->node, segment->given);
-    segment->program = program_of(segment->list, true, off);
+    segment->program = program_of(segment->list, true, off, &segment->moves);
     return segment->program != NULL;
 }
 
@@ -93,6 +96,7 @@ void wf_segmented_free(struct wf_segmented *s)
     for (int i = 0; i < s->n_segments; i++) {
         wf_program_free(s->segments[i].program);
         wf_op_list_free(s->segments[i].list);
+        wf_op_list_free(s->segments[i].moves);
         wf_free(s->segments[i].given);
     }
     for (int b = 0; b < s->n_breaks; b++) wf_free(s->breaks[b].alive);
@@ -190,7 +194,7 @@ static void run_plain(struct follower *f)
 
     memset(given, true, (size_t)n + 1);
     list = wf_op_list_cut(f->of->list, f->done, f->at, given);
-    program = program_of(list, false, NULL);
+    program = program_of(list, false, NULL, NULL);
     if (!program) WF_DIE("compiled function: %s", weft_error_message());
     run_program(f, list, program);
     wf_program_free(program);
@@ -346,7 +350,7 @@ static bool fits_kernel(struct follower *f, const void *event)
     if (!node->draws && memcmp(&node->scalars, &call->args->scalars, sizeof node->scalars) != 0)
         return false;
     for (int i = 0; i < plan->n_in; i++)
-        if (!fits_operand(f, &node->in[i], plan->absent[i] ? NULL : call->in[i])) return false;
+        if (!fits_operand(f, &node->in[i], call->in[i])) return false;
     for (int j = 0; j < node->n_out; j++) {
         int s = node->out[j].storage;
 

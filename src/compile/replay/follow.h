@@ -13,6 +13,7 @@ struct wf_list_segment {
     int first, end;          /* nodes of the list */
     bool *given;             /* storages that are there after it, or were before */
     struct wf_op_list *list; /* its nodes, improved */
+    struct wf_op_list *moves; /* as they were before lowering, for printing */
     struct wf_program *program;
 };
 

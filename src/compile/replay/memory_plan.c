@@ -6,6 +6,8 @@
 #include "compile/replay/memory_plan.h"
 
 #include "base/mem.h"
+#include "base/settings/knob.h"
+#include "compile/tools/names.h"
 #include "device/pool.h"
 
 enum { AREAS = 2, LINE = 64 };
@@ -143,6 +145,7 @@ static void place_storages(struct wf_memory_plan *plan, const struct wf_op_list 
     int *next_begun, *next_ended;
     int *begun = storages_by_node(list, plan, false, &next_begun);
     int *ended = storages_by_node(list, plan, true, &next_ended);
+    bool reuse = !wf_names_have(wf_knobs.compile_off, "memory"); /* else each has its own place */
 
     for (int a = 0; a < AREAS; a++) insert_gap(&gaps[a], 0, (struct gap){0, INT64_MAX / 2});
     for (int i = 0; i < list->n_nodes; i++) {
@@ -154,7 +157,7 @@ static void place_storages(struct wf_memory_plan *plan, const struct wf_op_list 
             end = plan->lives[s].offset + room_of(&list->storages[s]);
             if (end > plan->bytes[a]) plan->bytes[a] = end;
         }
-        for (int s = ended[i]; s >= 0; s = next_ended[s])
+        for (int s = ended[i]; s >= 0 && reuse; s = next_ended[s])
             give_bytes_back(&gaps[plan->area[s]], plan->lives[s].offset,
                             room_of(&list->storages[s]));
     }
@@ -200,6 +203,11 @@ char *wf_memory_plan_address(const struct wf_memory_plan *plan, int storage)
 {
     if (plan->lives[storage].first < 0) return NULL;
     return (char *)plan->block[plan->area[storage]]->data + plan->lives[storage].offset;
+}
+
+int64_t wf_memory_plan_offset(const struct wf_memory_plan *plan, int storage)
+{
+    return plan->lives[storage].offset;
 }
 
 int64_t wf_memory_plan_bytes(const struct wf_memory_plan *plan)

@@ -29,6 +29,13 @@ struct wf_program {
     struct wf_coll *colls;
     struct wf_block **kept; /* room for one run */
     char **base;
+    weft_list_runner runner; /* run NULL: calls run in their order */
+};
+
+/* A program is what a backend knows as a list. */
+struct weft_list_run {
+    const struct wf_program *program;
+    const struct wf_program_run *run;
 };
 
 struct wf_program *wf_program_new(const struct wf_op_list *list)
@@ -61,6 +68,7 @@ struct wf_program *wf_program_new(const struct wf_op_list *list)
 void wf_program_free(struct wf_program *program)
 {
     if (!program) return;
+    if (program->runner.release) program->runner.release(program->runner.state);
     wf_memory_plan_free(program->memory);
     wf_free(program->calls);
     wf_free(program->colls);
@@ -72,6 +80,11 @@ void wf_program_free(struct wf_program *program)
 int64_t wf_program_memory(const struct wf_program *program)
 {
     return wf_memory_plan_bytes(program->memory);
+}
+
+const struct wf_memory_plan *wf_program_memory_plan(const struct wf_program *program)
+{
+    return program->memory;
 }
 
 int wf_program_call_count(const struct wf_program *program) { return program->n_calls; }
@@ -257,18 +270,31 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
     return WEFT_OK;
 }
 
+static inline void run_call_in_context(const struct wf_program *program, int i,
+                                       const struct wf_program_run *run)
+{
+    const struct wf_list_node *node = program->calls[i].node;
+
+    wf_current_context.op = node->name;
+    wf_current_context.module = node->module;
+    wf_current_context.phase = (enum wf_phase)node->phase;
+    run_call(program->list, &program->calls[i], run);
+}
+
 void wf_program_run_all(const struct wf_program *program, const struct wf_program_run *run)
 {
     struct wf_call_context before = wf_current_context;
     int in_flight = 0;
 
+    if (program->runner.run) {
+        program->runner.run(&(weft_list_run){program, run}, program->runner.state);
+        wf_current_context = before;
+        return;
+    }
     for (int i = 0; i < program->n_calls; i++) {
         const struct wf_list_node *node = program->calls[i].node;
 
-        wf_current_context.op = node->name;
-        wf_current_context.module = node->module;
-        wf_current_context.phase = (enum wf_phase)node->phase;
-        run_call(program->list, &program->calls[i], run);
+        run_call_in_context(program, i, run);
         in_flight += (node->kind == WF_LIST_START) - (node->kind == WF_LIST_WAIT);
         if (in_flight > 0) wf_comm_progress();
     }
@@ -281,4 +307,74 @@ void wf_program_end_run(const struct wf_program *program, struct wf_program_run 
         if (run->kept[s]) wf_block_release(run->kept[s]);
         run->kept[s] = NULL;
     }
+}
+
+/* ---- for backends ---- */
+
+static const struct wf_program *program_of(const weft_list *list)
+{
+    return (const struct wf_program *)list;
+}
+
+weft_status wf_program_hand_to_backend(struct wf_program *program, weft_compile_backend *backend)
+{
+    weft_list_runner runner = {0};
+
+    WF_TRY(backend((const weft_list *)program, &runner));
+    program->runner = runner;
+    return WEFT_OK;
+}
+
+int weft_list_node_count(const weft_list *list) { return program_of(list)->n_calls; }
+
+static weft_list_operand describe_operand(const struct wf_operand *operand)
+{
+    weft_list_operand described = {.storage = operand->storage, .offset = operand->offset};
+    const struct wf_tensor_desc *desc;
+
+    if (!operand->layout) return described;
+    desc = &operand->layout->desc;
+    described.has_shape = true;
+    described.dtype = (weft_dtype)desc->dtype;
+    described.ndim = desc->ndim;
+    memcpy(described.shape, desc->shape, (size_t)desc->ndim * sizeof(int64_t));
+    memcpy(described.stride, desc->stride, (size_t)desc->ndim * sizeof(int64_t));
+    return described;
+}
+
+static const weft_list_kind kinds[WF_LIST_NODE_KINDS] = {
+    [WF_LIST_KERNEL] = WEFT_LIST_KERNEL, [WF_LIST_FUSED] = WEFT_LIST_FUSED,
+    [WF_LIST_UPDATE] = WEFT_LIST_UPDATE, [WF_LIST_COPY] = WEFT_LIST_COPY,
+    [WF_LIST_FILL] = WEFT_LIST_FILL,     [WF_LIST_START] = WEFT_LIST_START,
+    [WF_LIST_WAIT] = WEFT_LIST_WAIT,     [WF_LIST_DIVIDE] = WEFT_LIST_DIVIDE,
+    [WF_LIST_POWER] = WEFT_LIST_POWER};
+
+weft_list_node weft_list_node_at(const weft_list *list, int i)
+{
+    const struct wf_program *program = program_of(list);
+    const struct wf_list_node *node;
+    weft_list_node described = {0};
+
+    if (i < 0 || i >= program->n_calls) return described;
+    node = program->calls[i].node;
+    described.op = node->name;
+    described.module = node->module;
+    described.kind = kinds[node->kind];
+    described.in_place = node->in_place;
+    described.n_in = node->n_in;
+    described.n_out = node->n_out;
+    for (int k = 0; k < node->n_in; k++) described.in[k] = describe_operand(&node->in[k]);
+    for (int k = 0; k < node->n_out; k++) described.out[k] = describe_operand(&node->out[k]);
+    return described;
+}
+
+void weft_list_run_node(const weft_list_run *run, int i)
+{
+    if (i >= 0 && i < run->program->n_calls) run_call_in_context(run->program, i, run->run);
+}
+
+void *weft_list_run_address(const weft_list_run *run, const weft_list_operand *operand)
+{
+    if (operand->storage < 0 || operand->storage >= run->program->list->n_storages) return NULL;
+    return run->run->base[operand->storage] + operand->offset;
 }

@@ -4,9 +4,12 @@
  */
 #pragma once
 
+#include <weft/extend/compile_backend.h>
+
 #include "compile/list/op_list.h"
 
 struct wf_program;
+struct wf_memory_plan;
 
 /** Where the storages of a run lie: one address for each storage of the list. */
 struct wf_program_run {
@@ -30,3 +33,8 @@ void wf_program_end_run(const struct wf_program *program, struct wf_program_run 
 /** Bytes of the one place where everything lies that does not outlive a run. */
 int64_t wf_program_memory(const struct wf_program *program);
 int wf_program_call_count(const struct wf_program *program);
+/** Where its storages lie. */
+const struct wf_memory_plan *wf_program_memory_plan(const struct wf_program *program);
+
+/** Let a backend say how the program runs, from the next run on. fails: as the backend */
+weft_status wf_program_hand_to_backend(struct wf_program *program, weft_compile_backend *backend);

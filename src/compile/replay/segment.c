@@ -470,6 +470,7 @@ static weft_status replay_backward(struct wf_instance *instance, weft_tensor **i
     struct wf_variant *variant = instance->variant;
     struct wf_program_run run;
     weft_status status = WEFT_OK;
+    double began = wf_monotonic_seconds();
     const char *why;
 
     WF_TRY(bring_gradients_to_layouts(instance));
@@ -485,6 +486,7 @@ static weft_status replay_backward(struct wf_instance *instance, weft_tensor **i
         status = deliver_result(&variant->targets[i], result_handle(instance, &run, i), in_grads);
     wf_program_end_run(variant->backward_program, &run);
     variant->backward_replays++;
+    wf_compile_times_add(&variant->times, WF_COMPILE_RUN_BACKWARD, began);
     return status;
 }
 
@@ -565,9 +567,12 @@ weft_status wf_segment_record(struct wf_variant *variant, const struct wf_progra
     make_room_for_blocks(instance);
     for (int s = 0; s < backward->n_storages; s++) {
         int of = backward->storages[s].index;
+        struct wf_block *block;
 
         if (backward->storages[s].kind != WF_STORAGE_FORWARD) continue;
-        instance->blocks[s] = wf_block_retain(wf_variant_block(variant, run, of, in));
+        block = wf_variant_block(variant, run, of, in);
+        if (!block) continue; /* alive when the list was made, and read by none of its nodes */
+        instance->blocks[s] = wf_block_retain(block);
         instance->versions[s] = instance->blocks[s]->version;
         instance->base[s] = run->base[of];
     }

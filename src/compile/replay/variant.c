@@ -6,6 +6,7 @@
 #include "compile/list/lower.h"
 #include "compile/passes/passes.h"
 #include "compile/replay/segment.h"
+#include "compile/tools/dump.h"
 #include "tensor/tensor.h"
 
 /* ---- blocks of storages ---- */
@@ -110,6 +111,7 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
     const struct wf_op_list *list = variant->forward;
     struct wf_program_run run;
     weft_status status = WEFT_OK;
+    double began = wf_monotonic_seconds();
 
     for (int i = 0; i < variant->guards->n_in; i++)
         if (in[i]) wf_wait_ready(in[i]);
@@ -122,6 +124,7 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
     set_gradients(list, &run, in);
     if (variant->differentiable) status = wf_segment_record(variant, &run, in, out);
     wf_program_end_run(variant->forward_program, &run);
+    wf_compile_times_add(&variant->times, WF_COMPILE_RUN, began);
     return status;
 }
 
@@ -150,15 +153,24 @@ static void note_forward_read(int storage, bool write, void *payload)
         note_kept(variant->forward, &(struct wf_operand){.storage = of->index});
 }
 
-static weft_status finish_list(struct wf_op_list *list, struct wf_op_list **moves,
-                               struct wf_program **program, const char *off)
+static weft_status finish_list(struct wf_variant *variant, struct wf_op_list *list,
+                               struct wf_op_list **moves, struct wf_program **program)
 {
-    wf_passes_run(list, off);
+    struct wf_compile_times *times = &variant->times;
+    double now = wf_monotonic_seconds();
+
+    wf_passes_run(list, variant->passes_off);
+    now = wf_compile_times_add(times, WF_COMPILE_PASSES, now);
     *moves = wf_op_list_copy(list);
     wf_op_list_lower(list);
-    wf_passes_run(list, off);
+    now = wf_compile_times_add(times, WF_COMPILE_LOWER, now);
+    wf_passes_run(list, variant->passes_off);
+    now = wf_compile_times_add(times, WF_COMPILE_PASSES, now);
     *program = wf_program_new(list);
-    return *program ? WEFT_OK : weft_error_status();
+    if (!*program) return weft_error_status();
+    if (variant->backend) WF_TRY(wf_program_hand_to_backend(*program, variant->backend));
+    wf_compile_times_add(times, WF_COMPILE_PLAN, now);
+    return WEFT_OK;
 }
 
 weft_status wf_variant_finish(struct wf_variant *variant)
@@ -169,16 +181,18 @@ weft_status wf_variant_finish(struct wf_variant *variant)
     keep_results(variant->forward);
     if (backward) {
         keep_results(backward);
-        WF_TRY(finish_list(backward, &variant->backward_moves, &variant->backward_program,
-                           variant->passes_off));
+        WF_TRY(
+            finish_list(variant, backward, &variant->backward_moves, &variant->backward_program));
         for (int i = 0; i < backward->n_nodes; i++)
             wf_list_node_visit_storages(backward, &backward->nodes[i], note_forward_read, variant);
         for (int i = 0; i < backward->n_results; i++)
             if (backward->results[i].at.storage >= 0)
                 note_forward_read(backward->results[i].at.storage, false, variant);
     }
-    return finish_list(variant->forward, &variant->forward_moves, &variant->forward_program,
-                       variant->passes_off);
+    WF_TRY(
+        finish_list(variant, variant->forward, &variant->forward_moves, &variant->forward_program));
+    wf_variant_report(variant);
+    return WEFT_OK;
 }
 
 void wf_variant_release(struct wf_variant *variant)

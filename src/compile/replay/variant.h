@@ -8,6 +8,7 @@
 
 #include "compile/record/guards.h"
 #include "compile/replay/program.h"
+#include "compile/tools/profile.h"
 
 struct wf_instance;
 
@@ -32,6 +33,8 @@ struct wf_variant {
     char *passes_off;
     char *unusable; /* why it will never run; NULL: it can */
     char *name;
+    weft_compile_backend *backend; /* NULL: the library's own */
+    struct wf_compile_times times;
     int64_t backward_replays;
     int refs; /* instances may outlive the compiled function */
 };

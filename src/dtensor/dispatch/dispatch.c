@@ -32,6 +32,7 @@ static weft_tensor *redistribute_input(struct wf_op_plan *plan, int i, weft_tens
             wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
 
         same->in_flight = t->in_flight;
+        if (wf_recorder && !plan->meta) wf_recorder->view(wf_recorder, plan, t, same);
         return same;
     }
     if (wf_recorder && !plan->meta) {

@@ -91,8 +91,9 @@ static void show(const struct ws_run *run, const struct ws_case *c, const struct
     if (o->seed != 1) snprintf(seed, sizeof seed, " --seed %" PRIu64, o->seed);
     snprintf(launch, sizeof launch,
              o->n_ranks ? "weft-styles --ranks %d" : "mpiexec -n %d weft-styles", run->grid.ranks);
-    printf("FAILED %s\n    rank %d: %s\n    again: %s%s%s --filter '%s'\n", name, weft_world_rank(),
-           run->failure, launch, mesh, seed, name);
+    printf("FAILED %s\n    rank %d: %s\n    again: %s%s%s%s --filter '%s'\n", name,
+           weft_world_rank(), run->failure, launch, mesh, seed, run->compile ? " --compile" : "",
+           name);
     fflush(stdout);
 }
 
@@ -182,7 +183,9 @@ static void run_cases(struct ws_run *run, struct session *session)
 static int run_ranks(void *payload)
 {
     struct session *session = payload;
-    struct ws_run run = {.grid.ranks = weft_world_size(), .seed = session->options->seed};
+    struct ws_run run = {.grid.ranks = weft_world_size(),
+                         .seed = session->options->seed,
+                         .compile = session->options->compile};
     weft_status status;
 
     run.world = weft_mesh_new(session->options->device, "all=%d", run.grid.ranks);

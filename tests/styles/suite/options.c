@@ -18,7 +18,8 @@ enum key {
     KEY_DEVICE,
     KEY_SEED,
     KEY_PAIRS,
-    KEY_SELF_TEST
+    KEY_SELF_TEST,
+    KEY_COMPILE
 };
 
 static const struct argp_option table[] = {
@@ -33,6 +34,10 @@ static const struct argp_option table[] = {
     {"list", KEY_LIST, NULL, 0, "Print names instead of running", 0},
     {"matrix", KEY_MATRIX, NULL, 0, "Print the results as tables", 0},
     {"self-test", KEY_SELF_TEST, NULL, 0, "Spoil every case in every way; it must fail", 0},
+    {"compile", KEY_COMPILE, NULL, 0,
+     "Call the modules compiled, as far as WEFT_COMPILE says; bits must be those of immediate "
+     "calls",
+     0},
     {"help", KEY_HELP, NULL, 0, "Show this text", -1},
     {"usage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {0}};
@@ -96,6 +101,8 @@ static error_t read_option(int key, char *text, struct argp_state *state)
         return o->pairs = true, 0;
     case KEY_SELF_TEST:
         return o->self_test = true, 0;
+    case KEY_COMPILE:
+        return o->compile = true, 0;
     case KEY_HELP:
         return o->help = true, 0;
     case KEY_RANKS:

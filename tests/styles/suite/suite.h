@@ -10,6 +10,7 @@
  *   moves.c      closed forms of what is communicated
  *   compare.c    tensors against arrays, and what a rank has to complain about
  *   watch.c      what must not change
+ *   compiled.c   modules that are called compiled
  *   trial.c      one case: run it on all ranks and compare
  *   matrix.c     results as tables
  *   options.c    the command line
@@ -265,6 +266,7 @@ struct ws_run {
     struct ws_source source[2];
     struct ws_reference reference;
     enum ws_spoil spoil;
+    bool compile;      /* modules are called compiled */
     bool spoiled;      /* it came to that in this case, on this rank */
     char failure[512]; /* of this rank in this case; "" none */
 };
@@ -300,6 +302,24 @@ struct ws_watch {
 void ws_watch_begin(struct ws_watch *w, const struct ws_run *run, const struct ws_parameters *p);
 /** Complain of what is not as it was. */
 void ws_watch_end(const struct ws_watch *w, struct ws_run *run, const struct ws_parameters *p);
+
+/* ---- compiled modules ---- */
+
+/** What an immediate call of a module gave, and the same module compiled. */
+struct ws_compiled {
+    weft_module *module;
+    weft_compiled *compiled;
+    uint64_t bits;
+};
+
+/** Compile: an immediate call, then compiled ones until a list is replayed, each with its backward
+ * from `g` where the output wants a gradient. Gradients are cleared. NULL target: one input */
+void ws_compiled_begin(struct ws_compiled *c, struct ws_run *run, weft_module *m, weft_tensor *x,
+                       weft_tensor *target, weft_tensor *g, const struct ws_parameters *p);
+weft_tensor *ws_compiled_call(struct ws_compiled *c, weft_tensor *x, weft_tensor *target);
+/** Complain unless output and gradients have the bits of the immediate call. */
+void ws_compiled_check(const struct ws_compiled *c, struct ws_run *run, weft_tensor *x,
+                       weft_tensor *y, const struct ws_parameters *p);
 
 /* ---- results ---- */
 

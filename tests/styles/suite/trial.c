@@ -20,6 +20,7 @@ struct trial {
     weft_tensor *x, *y;
     weft_ledger *ledger;
     struct ws_watch watch;
+    struct ws_compiled compiled;
     int64_t live; /* bytes, before */
 };
 
@@ -75,6 +76,14 @@ static void freeze(struct ws_parameters *p)
     for (int i = 0; i < p->n; i++) weft_set_requires_grad(p->at[i].tensor, false);
 }
 
+/* What backward begins with, as the output is. */
+static weft_tensor *output_gradient(struct trial *t)
+{
+    weft_tensor *g = spread(t, t->run->reference.g, ws_gradient_of(t->l.out));
+
+    return ws_output_of(t->c)->distributed ? g : shard_of(g);
+}
+
 static void set_up(struct trial *t)
 {
     t->module = ws_module(t->c, t->ways, t->source.seed);
@@ -84,6 +93,9 @@ static void set_up(struct trial *t)
     ws_parameters_of(&t->parameters, t->module);
     t->x = given_input(t);
     if (t->l.has_back) weft_set_requires_grad(t->x, true);
+    if (t->run->compile)
+        ws_compiled_begin(&t->compiled, t->run, t->module, t->x, t->run->reference.target,
+                          output_gradient(t), &t->parameters);
     ws_watch_begin(&t->watch, t->run, &t->parameters);
 }
 
@@ -139,7 +151,8 @@ static void run_forward(struct trial *t)
     bool distributed = ws_output_of(t->c)->distributed;
 
     weft_ledger_start(t->ledger);
-    t->y = weft_call_n(t->module, inputs, inputs[1] ? 2 : 1);
+    t->y = t->compiled.compiled ? ws_compiled_call(&t->compiled, t->x, inputs[1])
+                                : weft_call_n(t->module, inputs, inputs[1] ? 2 : 1);
     weft_ledger_stop(t->ledger);
     if (!t->y) return;
     check_tally(t, WS_FORWARD, WEFT_DIRECTION_FORWARD);
@@ -161,11 +174,10 @@ static void check_output(struct trial *t)
 
 static void run_backward(struct trial *t)
 {
-    weft_tensor *g = spread(t, t->run->reference.g, ws_gradient_of(t->l.out));
+    weft_tensor *g = output_gradient(t);
     weft_tensor *leaves[WS_PARAMETERS + 1];
     int n = 0;
 
-    if (!ws_output_of(t->c)->distributed) g = shard_of(g);
     if (!weft_requires_grad(t->y)) {
         if (t->l.has_back || !ws_is_frozen(t->c)) ws_fail(t->run, "the output wants no gradient");
         return;
@@ -266,6 +278,7 @@ static void finish(struct trial *t)
     check_output(t);
     run_backward(t);
     check_gradients(t);
+    if (t->compiled.compiled) ws_compiled_check(&t->compiled, t->run, t->x, t->y, &t->parameters);
     ws_watch_end(&t->watch, t->run, &t->parameters);
 }
 
@@ -286,6 +299,7 @@ bool ws_try(struct ws_run *run, const struct ws_case *c, int *rank)
     }
     if (*rank == run->grid.ranks) finish(&t);
     weft_ledger_close(t.ledger);
+    weft_compiled_release(t.compiled.compiled);
     weft_module_release(t.module);
     weft_scope_close(scope);
     if (*rank < run->grid.ranks) return false;

@@ -1,0 +1,51 @@
+/* compiled.h: a compiled function, for the files of this folder. */
+#pragma once
+
+#include <weft/compile.h>
+
+#include "compile/record/capture.h"
+#include "compile/replay/follow.h"
+#include "compile/tools/ladder.h"
+#include "compile/tools/profile.h"
+
+enum { MOST_VARIANTS = 8, MOST_TRIES = 2, MOST_LISTS = 64, RECORD_AFTER_DIFFERENCE = 4 };
+
+struct weft_compiled {
+    struct wf_captured_function function;
+    weft_compile_config config;
+    char *name, *passes_off;
+    struct wf_variant **variants; /* one reference each; the one that fitted last is the first */
+    int n_variants;
+    struct wf_segmented **segmented; /* without fullgraph: calls in segments, all of them */
+    int n_segmented;
+    struct wf_segmented **candidates; /* room for those whose guards hold */
+    int to_record; /* a call went another way: so many more are recorded, or until one is new */
+    int failed;    /* captures that gave no list */
+    bool warned;
+    enum wf_compile_rung rung;
+    weft_compiled_counts counts;
+    struct wf_compile_times times;
+    struct wf_misses misses;
+    char reason[WF_REASON_BYTES]; /* empty: the last call was a replay */
+};
+
+/** Regions of this thread in which nothing is compiled. */
+extern _Thread_local int wf_compile_disabled_regions;
+
+/* ---- compiled.c ---- */
+
+/** Run the function as it is / where no list fits and none is made, which may be an error. */
+weft_status wf_compiled_call_function(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                      weft_tensor **out, int n_out);
+weft_status wf_compiled_call_without_list(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                          weft_tensor **out, int n_out);
+/** Another list may be made / one was made / the reason goes to the log, once. */
+bool wf_compiled_has_room(const weft_compiled *compiled);
+void wf_compiled_count_list(weft_compiled *compiled, uint64_t steps);
+void wf_compiled_log_reason(weft_compiled *compiled);
+
+/* ---- call_in_segments.c ---- */
+
+/** A call without fullgraph. */
+weft_status wf_compiled_call_in_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                         weft_tensor **out, int n_out);
