@@ -28,7 +28,7 @@ struct step {
     struct wf_fused_step of;
     struct wf_scalars scalars;
     struct wf_kernel_call call[2];
-    struct wf_tensor_desc in_desc[2][WF_MAX_IN], out_desc[2][WF_MAX_OUT];
+    struct wf_tensor_desc *descs[2];                  /* of its inputs, then of its outputs */
     int64_t in_step[WF_MAX_IN], out_step[WF_MAX_OUT]; /* bytes from tile to tile */
     char *in_scratch[WF_MAX_IN], *out_scratch[WF_MAX_OUT];
     const void *from[WF_MAX_IN]; /* of the tile that runs */
@@ -49,6 +49,11 @@ struct wf_fused {
     } * ahead;
     int n_ahead;
     bool any_long;
+    struct outside { /* storages that it reads, and then those that it writes */
+        int storage;
+        bool write;
+    } * outside;
+    int n_outside;
 };
 
 /* ---- operands of a tile ---- */
@@ -94,22 +99,22 @@ static weft_status prepare_call(struct step *step, int which, int64_t rows, int6
 {
     const struct wf_op_plan *plan = step->of.plan;
     struct wf_kernel_call *k = &step->call[which];
+    struct wf_tensor_desc *desc;
 
     *k = (struct wf_kernel_call){.op = plan->name,
                                  .n_in = plan->kernel.n_in,
                                  .n_out = plan->kernel.n_out,
                                  .attrs = &plan->attrs};
-    for (int i = 0; i < k->n_in; i++) {
+    step->descs[which] = desc = wf_malloc((size_t)(k->n_in + k->n_out) * sizeof *desc);
+    for (int i = 0; i < k->n_in; i++, desc++) {
         if (!plan->kernel.in[i]) continue;
-        make_desc(&step->in_desc[which][i], plan->kernel.in[i], &step->of.in[i], step->of.flat,
-                  rows, tile);
-        k->in[i] = &step->in_desc[which][i];
+        make_desc(desc, plan->kernel.in[i], &step->of.in[i], step->of.flat, rows, tile);
+        k->in[i] = desc;
     }
-    for (int j = 0; j < k->n_out; j++) {
+    for (int j = 0; j < k->n_out; j++, desc++) {
         if (!plan->kernel.out[j]) continue;
-        make_desc(&step->out_desc[which][j], plan->kernel.out[j], &step->of.out[j], step->of.flat,
-                  rows, tile);
-        k->out[j] = &step->out_desc[which][j];
+        make_desc(desc, plan->kernel.out[j], &step->of.out[j], step->of.flat, rows, tile);
+        k->out[j] = desc;
     }
     return wf_prepare_kernel_on(WEFT_CPU, wf_ops[plan->op].kernel, k);
 }
@@ -320,6 +325,32 @@ static void find_what_to_ask_for(struct wf_fused *fused)
         }
 }
 
+static void note_outside(struct wf_fused *fused, int storage, bool write)
+{
+    for (int i = 0; i < fused->n_outside; i++)
+        if (fused->outside[i].storage == storage && fused->outside[i].write == write) return;
+    fused->outside[fused->n_outside++] = (struct outside){storage, write};
+}
+
+static void find_outside(struct wf_fused *fused)
+{
+    fused->outside =
+        wf_calloc((size_t)fused->n * (WF_MAX_IN + WF_MAX_OUT) + 1, sizeof *fused->outside);
+    for (int s = 0; s < fused->n; s++)
+        for (int i = 0; i < WF_MAX_IN; i++) {
+            const struct wf_fused_operand *o = &fused->steps[s].of.in[i];
+
+            if (o->storage >= 0 && !is_written_before(fused, s, o->storage))
+                note_outside(fused, o->storage, false);
+        }
+    for (int s = 0; s < fused->n; s++)
+        for (int j = 0; j < WF_MAX_OUT; j++) {
+            const struct wf_fused_operand *o = &fused->steps[s].of.out[j];
+
+            if (o->storage >= 0 && !o->inner) note_outside(fused, o->storage, true);
+        }
+}
+
 struct wf_fused *wf_fused_new(const struct wf_fused_step *steps, int n, int64_t rows)
 {
     struct wf_fused *fused = WF_NEW(struct wf_fused);
@@ -343,6 +374,7 @@ struct wf_fused *wf_fused_new(const struct wf_fused_step *steps, int n, int64_t 
     if (status == WEFT_OK) {
         find_long_results(fused);
         find_what_to_ask_for(fused);
+        find_outside(fused);
         place_scratch(fused);
         return fused;
     }
@@ -357,10 +389,13 @@ void wf_fused_free(struct wf_fused *fused)
     for (int s = 0; s < fused->n; s++) {
         wf_kernel_call_drop(&fused->steps[s].call[WHOLE]);
         wf_kernel_call_drop(&fused->steps[s].call[REST]);
+        wf_free(fused->steps[s].descs[WHOLE]);
+        wf_free(fused->steps[s].descs[REST]);
         wf_op_plan_release(fused->steps[s].of.plan);
     }
     wf_free(fused->steps);
     wf_free(fused->ahead);
+    wf_free(fused->outside);
     wf_free(fused->scratch);
     wf_free(fused);
 }
@@ -444,19 +479,8 @@ void wf_fused_run(const struct wf_op_list *list, const struct wf_list_node *node
 
 void wf_fused_visit_storages(const struct wf_fused *fused, wf_storage_visitor *visit, void *payload)
 {
-    for (int s = 0; s < fused->n; s++)
-        for (int i = 0; i < WF_MAX_IN; i++) {
-            const struct wf_fused_operand *o = &fused->steps[s].of.in[i];
-
-            if (o->storage >= 0 && !is_written_before(fused, s, o->storage))
-                visit(o->storage, false, payload);
-        }
-    for (int s = 0; s < fused->n; s++)
-        for (int j = 0; j < WF_MAX_OUT; j++) {
-            const struct wf_fused_operand *o = &fused->steps[s].of.out[j];
-
-            if (o->storage >= 0 && !o->inner) visit(o->storage, true, payload);
-        }
+    for (int i = 0; i < fused->n_outside; i++)
+        visit(fused->outside[i].storage, fused->outside[i].write, payload);
 }
 
 void wf_fused_print(const struct wf_fused *fused, char *text, size_t bytes)
