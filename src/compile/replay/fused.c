@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "compile/replay/tile_moves.h"
 #include "dtensor/dispatch/plan_cache.h"
+#include "kernels/cpu/pointwise/chain.h"
 #include "kernels/device_kernels.h"
 
 enum {
@@ -16,7 +17,9 @@ enum {
     TILE_ROWS = 64,        /* a multiple of this: loops end alike in every tile */
     LINE = 64,
     WHOLE = 0,
-    REST = 1 /* the last tile, of fewer rows */
+    REST = 1, /* the last tile, of fewer rows */
+    MOST_CHAIN = 32,
+    MOST_ARRAYS = 8 /* that a chain of formulas reads, and that it stores (kernels/cpu/isa) */
 };
 
 struct slot {
@@ -33,6 +36,12 @@ struct step {
     char *in_scratch[WF_MAX_IN], *out_scratch[WF_MAX_OUT];
     const void *from[WF_MAX_IN]; /* of the tile that runs */
     void *to[WF_MAX_OUT];
+    /* formulas whose values stay in registers (kernels/cpu/pointwise/chain.h) */
+    int chain; /* how many steps from here on are one; 0: this is none, or no first one */
+    enum wf_chain_code code;
+    int other; /* operand that is an array; -1: none */
+    bool stores;
+    bool is_far;              /* it stores a long result where that belongs, past the cache */
     bool is_long[WF_MAX_OUT]; /* made in scratch, and stored past the cache at `at` */
     char *at[WF_MAX_OUT];
 };
@@ -325,6 +334,75 @@ static void find_what_to_ask_for(struct wf_fused *fused)
         }
 }
 
+/* ---- chains of formulas ---- */
+
+static bool is_f32_run(const struct wf_fused_operand *o, const struct wf_tensor_desc *desc)
+{
+    return o->storage >= 0 && o->row_bytes > 0 && desc && desc->dtype == WEFT_F32;
+}
+
+/* The step can go on from a value that is its operand `value`. */
+static bool can_go_on(struct step *step, int value)
+{
+    const struct wf_fused_step *of = &step->of;
+    const struct wf_kernel_call *k = &of->plan->kernel;
+    bool both = k->n_in == 2 && of->in[0].storage == of->in[1].storage;
+
+    step->code = WF_CHAIN_NONE;
+    step->other = -1;
+    if (!of->flat || k->n_in < 1 || k->n_in > 2 || k->n_out != 1 ||
+        !is_f32_run(&of->out[0], k->out[0]) || !is_f32_run(&of->in[value], k->in[value]))
+        return false;
+    if (k->n_in == 2 && !both) step->other = 1 - value;
+    if (step->other >= 0 && !is_f32_run(&of->in[step->other], k->in[step->other])) return false;
+    step->code = wf_chain_code_of(wf_ops[of->plan->op].kernel, value, both);
+    return step->code != WF_CHAIN_NONE;
+}
+
+static bool is_written_between(const struct wf_fused *fused, int first, int last, int storage)
+{
+    for (int s = first; s < last; s++)
+        if (fused->steps[s].of.out[0].storage == storage) return true;
+    return false;
+}
+
+/* One more step: it takes the value of the one before, and nothing else of the chain. */
+static bool joins_chain(struct wf_fused *fused, int first, int s)
+{
+    struct step *step = &fused->steps[s];
+    int before = fused->steps[s - 1].of.out[0].storage, other;
+
+    for (int value = 0; value < 2; value++) {
+        if (step->of.in[value].storage != before || !can_go_on(step, value)) continue;
+        other = step->other < 0 ? -1 : step->of.in[step->other].storage;
+        return other < 0 || !is_written_between(fused, first, s, other);
+    }
+    return false;
+}
+
+static void find_chains(struct wf_fused *fused)
+{
+    for (int first = 0, end; first < fused->n; first = end) {
+        int arrays = 0, stores = 0;
+
+        end = first + 1;
+        if (!can_go_on(&fused->steps[first], 0)) continue;
+        arrays += fused->steps[first].other >= 0;
+        while (end < fused->n && joins_chain(fused, first, end) &&
+               arrays + (fused->steps[end].other >= 0) <= MOST_ARRAYS &&
+               stores + 2 <= MOST_ARRAYS && end - first < MOST_CHAIN) {
+            struct step *before = &fused->steps[end - 1];
+
+            before->stores =
+                !before->of.out[0].inner || is_used_later(fused, end, before->of.out[0].storage);
+            stores += before->stores;
+            arrays += fused->steps[end++].other >= 0;
+        }
+        fused->steps[end - 1].stores = end - first > 1;
+        fused->steps[first].chain = end - first > 1 ? end - first : 0;
+    }
+}
+
 static void note_outside(struct wf_fused *fused, int storage, bool write)
 {
     for (int i = 0; i < fused->n_outside; i++)
@@ -375,6 +453,7 @@ struct wf_fused *wf_fused_new(const struct wf_fused_step *steps, int n, int64_t 
         find_long_results(fused);
         find_what_to_ask_for(fused);
         find_outside(fused);
+        find_chains(fused);
         place_scratch(fused);
         return fused;
     }
@@ -419,18 +498,21 @@ static void begin_step(struct step *step, const struct wf_program_run *run)
         step->at[j] = o->inner || o->storage < 0 ? NULL : run->base[o->storage] + o->offset;
         step->to[j] = step->out_scratch[j] ? step->out_scratch[j] : step->at[j];
     }
+    step->is_far = step->is_long[0] && step->stores && (uintptr_t)step->at[0] % LINE == 0 &&
+                   step->out_step[0] % LINE == 0;
+    if (step->is_far) step->to[0] = step->at[0];
 }
 
-static void run_step(struct step *step, int which, int64_t rows)
+/* To the next tile; a long result leaves the cache. */
+static void go_on(struct step *step, int64_t rows)
 {
-    const struct wf_kernel_call *k = &step->call[which];
+    const struct wf_kernel_call *k = &step->call[WHOLE];
 
-    k->run(k, step->to, step->from, &step->scalars);
     for (int i = 0; i < k->n_in; i++)
         if (step->in_step[i]) step->from[i] = (const char *)step->from[i] + step->in_step[i];
     for (int j = 0; j < k->n_out; j++) {
         if (!step->out_step[j]) continue;
-        if (step->is_long[j]) {
+        if (step->is_long[j] && !step->is_far) {
             wf_tile_store(step->at[j], step->to[j], (size_t)(step->of.out[j].row_bytes * rows));
             step->at[j] += step->out_step[j];
         } else {
@@ -439,20 +521,56 @@ static void run_step(struct step *step, int which, int64_t rows)
     }
 }
 
+static void run_chain(struct step *steps, int n, int64_t rows)
+{
+    struct wf_chain_op ops[2 * MOST_CHAIN];
+    int n_ops = 0;
+
+    for (int k = 0; k < n; k++) {
+        const struct step *step = &steps[k];
+
+        ops[n_ops++] =
+            (struct wf_chain_op){.code = step->code,
+                                 .s = (float)step->scalars.s[0],
+                                 .array = step->other < 0 ? NULL : step->from[step->other]};
+        if (step->stores)
+            ops[n_ops++] = (struct wf_chain_op){
+                .code = step->is_far ? WF_CHAIN_STORE_FAR : WF_CHAIN_STORE, .to = step->to[0]};
+    }
+    WF_ISA_PICK(wf_chain_loops)
+        ->run(steps[0].of.out[0].row_bytes / (int64_t)sizeof(float) * rows, steps[0].from[0], ops,
+              n_ops);
+}
+
+/* A kernel, or a chain. gives: how many steps that is */
+static int run_steps(struct step *steps, int which, int64_t rows)
+{
+    int n = steps->chain ? steps->chain : 1;
+    const struct wf_kernel_call *k = &steps->call[which];
+
+    if (steps->chain)
+        run_chain(steps, n, rows);
+    else
+        k->run(k, steps->to, steps->from, &steps->scalars);
+    for (int i = 0; i < n; i++) go_on(&steps[i], rows);
+    return n;
+}
+
 /* Before step s of a tile: a part of what the next tile reads, if that is a whole one too. A step
  * that has run in this tile stands at the next already. */
-static void ask_for_next(const struct wf_fused *fused, int s)
+static void ask_for_next(const struct wf_fused *fused, int s, int parts)
 {
     for (int a = 0; a < fused->n_ahead; a++) {
         const struct ahead *ahead = &fused->ahead[a];
         const struct step *reader = &fused->steps[ahead->step];
-        int64_t part = (ahead->bytes / fused->n + LINE - 1) / LINE * LINE, first = s * part;
+        int64_t part = (ahead->bytes / fused->n + LINE - 1) / LINE * LINE, first = s * part,
+                end = (s + parts) * part;
         const char *next = reader->from[ahead->in];
 
         if (ahead->step >= s) next += reader->in_step[ahead->in];
         if (first >= ahead->bytes) continue;
-        wf_tile_ask_for(next + first,
-                        (size_t)(first + part > ahead->bytes ? ahead->bytes - first : part));
+        if (end > ahead->bytes) end = ahead->bytes;
+        wf_tile_ask_for(next + first, (size_t)(end - first));
     }
 }
 
@@ -466,10 +584,11 @@ void wf_fused_run(const struct wf_op_list *list, const struct wf_list_node *node
     for (int64_t row = 0; row < fused->rows; row += fused->tile) {
         bool whole = row + fused->tile <= fused->rows, next = row + 2 * fused->tile <= fused->rows;
 
-        for (int s = 0; s < fused->n; s++) {
-            if (next) ask_for_next(fused, s);
-            run_step(&fused->steps[s], whole ? WHOLE : REST,
-                     whole ? fused->tile : fused->rows - row);
+        for (int s = 0; s < fused->n;) {
+            struct step *step = &fused->steps[s];
+
+            if (next) ask_for_next(fused, s, step->chain ? step->chain : 1);
+            s += run_steps(step, whole ? WHOLE : REST, whole ? fused->tile : fused->rows - row);
         }
     }
     if (fused->any_long) wf_tile_flush();
