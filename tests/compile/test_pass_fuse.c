@@ -2,6 +2,9 @@
  * same bits. */
 #include "passes.h"
 
+#include <math.h>
+#include <string.h>
+
 #define FUNCTION(name)                                                                             \
     static weft_status name(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,                  \
                             weft_tensor **out, int n_out CK_ATTRIBUTE_UNUSED,                      \
@@ -139,6 +142,85 @@ WT_TEST_IN_WORLD(writes_in_place__keep_their_place, w)
                           .placements = {"S(0)", "S(0)"}};
 
     given_compiled(w, &c, NULL);
+}
+
+/* ---- formulas whose values stay in registers ---- */
+
+FUNCTION(simple_formulas)
+{
+    weft_tensor *x = weft_neg(in[0]), *kept;
+
+    x = weft_add_scalar(weft_abs(x), -1.25);
+    x = weft_mul(weft_relu(x), in[1]);
+    kept = x = weft_rsub_scalar(weft_square(x), 2);
+    x = weft_div_scalar(weft_mul_scalar(x, 1.1), 3.3);
+    x = weft_add(in[1], weft_sub(x, in[1]));
+    x = weft_sub(in[1], weft_div(x, in[1]));
+    x = weft_div(in[0], x);
+    out[0] = weft_mul(x, x);
+    out[1] = weft_add(weft_mul_scalar(kept, 0.5), kept);
+    return out[0] && out[1] ? WEFT_OK : weft_error_status();
+}
+
+static weft_tensor *specials(int64_t n, int shift)
+{
+    static const float values[] = {0,   -0.0f,  1.5f,    -2.25f, INFINITY, -INFINITY,
+                                   NAN, 1e-42f, 3.4e38f, -1.25f, 1.25f};
+    weft_tensor *t = weft_empty(WEFT_F32, &n, 1);
+    float *data = weft_data(t);
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = i % 3 ? values[(i + shift) % 11] : (float)wt_element(shift, i);
+    return t;
+}
+
+/* The very bits, also of what is no number, in every length of a last block. */
+WT_TEST(values_in_registers__have_the_bits_of_kernels)
+{
+    weft_scope *scope = weft_scope_open();
+
+    for (int64_t n = 2; n < 700; n += n < 40 ? 1 : 61) {
+        weft_tensor *in[] = {specials(n, 0), specials(n, 4)}, *out[2], *want[2];
+        weft_compiled *compiled = weft_compile(
+            simple_formulas, NULL, (weft_compile_config){.name = "tested", .fullgraph = true});
+
+        WT_ALL(simple_formulas(in, 2, want, 2, NULL) == WEFT_OK);
+        for (int k = 0; k < 2; k++) {
+            WT_ALL(weft_compiled_call(compiled, in, 2, out, 2) == WEFT_OK);
+            for (int j = 0; j < 2; j++)
+                WT_EQ(memcmp(weft_data(out[j]), weft_data(want[j]), (size_t)n * sizeof(float)), 0);
+        }
+        WT_EQ(weft_compiled_get_counts(compiled).nodes, 1);
+        weft_compiled_release(compiled);
+    }
+    weft_scope_close(scope);
+}
+
+/* Results that are longer than the cache are stored past it. */
+FUNCTION(long_results)
+{
+    out[0] = weft_mul_scalar(weft_add_scalar(in[0], 1), 2);
+    out[1] = weft_gelu(out[0]);
+    return out[1] ? WEFT_OK : weft_error_status();
+}
+
+WT_TEST(long_results__are_whole)
+{
+    weft_scope *scope = weft_scope_open();
+    int64_t n = (2 << 20) + 77;
+    weft_tensor *in = specials(n, 1), *out[2], *want[2];
+    weft_compiled *compiled = weft_compile(
+        long_results, NULL, (weft_compile_config){.name = "tested", .fullgraph = true});
+
+    WT_ALL(long_results(&in, 1, want, 2, NULL) == WEFT_OK);
+    for (int k = 0; k < 2; k++) {
+        WT_ALL(weft_compiled_call(compiled, &in, 1, out, 2) == WEFT_OK);
+        for (int j = 0; j < 2; j++)
+            WT_EQ(memcmp(weft_data(out[j]), weft_data(want[j]), (size_t)n * sizeof(float)), 0);
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).nodes, 1);
+    weft_compiled_release(compiled);
+    weft_scope_close(scope);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "pass_fuse"); }

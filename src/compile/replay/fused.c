@@ -1,401 +1,43 @@
-/* fused.c: the kernels of a tile, prepared for its rows, and the walk over tiles. */
+/* fused.c: the walk over the tiles of a fused node. */
 #include "compile/replay/fused.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "base/elements/dtype.h"
-#include "base/mem.h"
+#include "compile/replay/fused_steps.h"
 #include "compile/replay/tile_moves.h"
-#include "dtensor/dispatch/plan_cache.h"
-#include "kernels/device_kernels.h"
-
-enum {
-    TILE_BYTES = 32 << 10, /* of all operands of a tile: they stay in the first cache */
-    LONG_BYTES = 8 << 20,  /* a result so long is out of the cache when it is read */
-    TILE_ROWS = 64,        /* a multiple of this: loops end alike in every tile */
-    LINE = 64,
-    WHOLE = 0,
-    REST = 1 /* the last tile, of fewer rows */
-};
-
-struct slot {
-    int storage; /* -1: free */
-    int64_t row_bytes, offset;
-};
-
-struct step {
-    struct wf_fused_step of;
-    struct wf_scalars scalars;
-    struct wf_kernel_call call[2];
-    struct wf_tensor_desc in_desc[2][WF_MAX_IN], out_desc[2][WF_MAX_OUT];
-    int64_t in_step[WF_MAX_IN], out_step[WF_MAX_OUT]; /* bytes from tile to tile */
-    char *in_scratch[WF_MAX_IN], *out_scratch[WF_MAX_OUT];
-    const void *from[WF_MAX_IN]; /* of the tile that runs */
-    void *to[WF_MAX_OUT];
-    bool is_long[WF_MAX_OUT]; /* made in scratch, and stored past the cache at `at` */
-    char *at[WF_MAX_OUT];
-};
-
-struct wf_fused {
-    struct step *steps;
-    int n;
-    int64_t rows, tile;
-    char *scratch; /* from wf_malloc, */
-    int64_t scratch_bytes;
-    struct ahead { /* a run of bytes of each tile that the next tile reads */
-        int step, in;
-        int64_t bytes;
-    } * ahead;
-    int n_ahead;
-    bool any_long;
-};
-
-/* ---- operands of a tile ---- */
-
-static void set_shape(struct wf_tensor_desc *desc, int64_t *shape, int ndim)
-{
-    desc->ndim = (int8_t)ndim;
-    desc->contiguous = true;
-    desc->numel = wf_row_major_strides(desc->stride, shape, ndim);
-    for (int d = 0; d < ndim; d++) {
-        desc->shape[d] = desc->global[d] = shape[d];
-        desc->offset[d] = 0;
-    }
-    desc->runs = NULL;
-}
-
-/* The leading dims, of `rows` elements together, become one of `tile`. */
-static void cut_rows(struct wf_tensor_desc *desc, int64_t rows, int64_t tile)
-{
-    int64_t shape[WEFT_MAX_DIMS] = {0}, before = 1;
-    int d = 0;
-
-    while (d < desc->ndim - 1 && before * desc->shape[d] != rows) before *= desc->shape[d++];
-    for (int i = 0; i < desc->ndim; i++) shape[i] = i < d ? 1 : i == d ? tile : desc->shape[i];
-    set_shape(desc, shape, desc->ndim);
-}
-
-static void make_desc(struct wf_tensor_desc *desc, const struct wf_tensor_desc *whole,
-                      const struct wf_fused_operand *operand, bool flat, int64_t rows, int64_t tile)
-{
-    int64_t elements = operand->row_bytes / (int64_t)wf_dtypes[whole->dtype].size * tile;
-
-    *desc = *whole;
-    if (operand->row_bytes && flat)
-        set_shape(desc, &elements, 1);
-    else if (operand->row_bytes)
-        cut_rows(desc, rows, tile);
-    else if (flat)
-        set_shape(desc, NULL, 0); /* one element */
-}
-
-static weft_status prepare_call(struct step *step, int which, int64_t rows, int64_t tile)
-{
-    const struct wf_op_plan *plan = step->of.plan;
-    struct wf_kernel_call *k = &step->call[which];
-
-    *k = (struct wf_kernel_call){.op = plan->name,
-                                 .n_in = plan->kernel.n_in,
-                                 .n_out = plan->kernel.n_out,
-                                 .attrs = &plan->attrs};
-    for (int i = 0; i < k->n_in; i++) {
-        if (!plan->kernel.in[i]) continue;
-        make_desc(&step->in_desc[which][i], plan->kernel.in[i], &step->of.in[i], step->of.flat,
-                  rows, tile);
-        k->in[i] = &step->in_desc[which][i];
-    }
-    for (int j = 0; j < k->n_out; j++) {
-        if (!plan->kernel.out[j]) continue;
-        make_desc(&step->out_desc[which][j], plan->kernel.out[j], &step->of.out[j], step->of.flat,
-                  rows, tile);
-        k->out[j] = &step->out_desc[which][j];
-    }
-    return wf_prepare_kernel_on(WEFT_CPU, wf_ops[plan->op].kernel, k);
-}
-
-/* ---- the size of a tile ---- */
-
-/* Bytes that all operands have in a row; one that several steps use counts once. */
-static int64_t bytes_of_row(const struct wf_fused *fused)
-{
-    int64_t bytes = 0;
-    int seen[1024], n = 0;
-
-    for (int s = 0; s < fused->n; s++) {
-        const struct wf_fused_step *step = &fused->steps[s].of;
-
-        for (int k = 0; k < WF_MAX_IN + WF_MAX_OUT; k++) {
-            const struct wf_fused_operand *o =
-                k < WF_MAX_IN ? &step->in[k] : &step->out[k - WF_MAX_IN];
-            bool again = o->storage < 0;
-
-            for (int i = 0; i < n && !again; i++) again = seen[i] == o->storage;
-            if (again || n == 1024) continue;
-            seen[n++] = o->storage;
-            bytes += o->row_bytes;
-        }
-    }
-    return bytes ? bytes : 1;
-}
-
-static int64_t rows_of_tile(const struct wf_fused *fused)
-{
-    int64_t tile = TILE_BYTES / bytes_of_row(fused);
-
-    tile = tile / TILE_ROWS * TILE_ROWS;
-    if (tile < TILE_ROWS) tile = TILE_ROWS;
-    return tile < fused->rows ? tile : fused->rows;
-}
-
-/* ---- places for what is only between steps ---- */
-
-struct slots {
-    struct slot *items;
-    int n;
-    int64_t bytes;
-};
-
-static struct slot *find_slot(const struct slots *slots, int storage)
-{
-    for (int i = 0; i < slots->n; i++)
-        if (slots->items[i].storage == storage) return &slots->items[i];
-    return NULL;
-}
-
-/* A free one of this size, or a new one. */
-static struct slot *take_slot(struct slots *slots, int storage, int64_t row_bytes, int64_t tile)
-{
-    struct slot *slot = NULL;
-
-    for (int i = 0; i < slots->n && !slot; i++)
-        if (slots->items[i].storage < 0 && slots->items[i].row_bytes == row_bytes)
-            slot = &slots->items[i];
-    if (!slot) {
-        slot = &slots->items[slots->n++];
-        *slot = (struct slot){.row_bytes = row_bytes, .offset = slots->bytes};
-        slots->bytes += (row_bytes * tile + LINE - 1) / LINE * LINE;
-    }
-    slot->storage = storage;
-    return slot;
-}
-
-static bool is_used_later(const struct wf_fused *fused, int step, int storage)
-{
-    for (int s = step + 1; s < fused->n; s++)
-        for (int i = 0; i < WF_MAX_IN; i++)
-            if (fused->steps[s].of.in[i].storage == storage) return true;
-    return false;
-}
-
-static size_t size_of_in(const struct wf_fused_step *step, int i)
-{
-    return wf_dtypes[step->plan->kernel.in[i]->dtype].size;
-}
-
-static size_t size_of_out(const struct wf_fused_step *step, int j)
-{
-    return wf_dtypes[step->plan->kernel.out[j]->dtype].size;
-}
-
-/* A formula's result may lie where an operand is that nobody reads after it. */
-static bool take_over(const struct wf_fused *fused, struct slots *slots, int step, int j)
-{
-    const struct wf_fused_step *of = &fused->steps[step].of;
-    const struct wf_fused_operand *out = &of->out[j];
-
-    if (!of->flat) return false;
-    for (int i = 0; i < WF_MAX_IN; i++) {
-        const struct wf_fused_operand *in = &of->in[i];
-        struct slot *slot;
-
-        if (in->storage < 0 || !in->inner || in->row_bytes != out->row_bytes ||
-            size_of_in(of, i) != size_of_out(of, j) || is_used_later(fused, step, in->storage))
-            continue;
-        slot = find_slot(slots, in->storage);
-        if (!slot) continue;
-        slot->storage = out->storage;
-        return true;
-    }
-    return false;
-}
-
-static void release_after(const struct wf_fused *fused, struct slots *slots, int step)
-{
-    for (int i = 0; i < slots->n; i++)
-        if (slots->items[i].storage >= 0 && !is_used_later(fused, step, slots->items[i].storage))
-            slots->items[i].storage = -1;
-}
-
-static bool has_scratch(const struct step *step, int j)
-{
-    return step->of.out[j].storage >= 0 && (step->of.out[j].inner || step->is_long[j]);
-}
-
-static void place_scratch(struct wf_fused *fused)
-{
-    struct slots slots = {wf_calloc((size_t)fused->n * WF_MAX_OUT + 1, sizeof *slots.items), 0, 0};
-    int64_t *of_in = wf_calloc((size_t)fused->n * WF_MAX_IN + 1, sizeof *of_in);
-    int64_t *of_out = wf_calloc((size_t)fused->n * WF_MAX_OUT + 1, sizeof *of_out);
-    char *at;
-
-    for (int s = 0; s < fused->n; s++) {
-        const struct wf_fused_step *step = &fused->steps[s].of;
-
-        for (int i = 0; i < WF_MAX_IN; i++)
-            if (step->in[i].storage >= 0 && step->in[i].inner)
-                of_in[s * WF_MAX_IN + i] = find_slot(&slots, step->in[i].storage)->offset;
-        for (int j = 0; j < WF_MAX_OUT; j++)
-            if (has_scratch(&fused->steps[s], j)) {
-                if (!take_over(fused, &slots, s, j))
-                    take_slot(&slots, step->out[j].storage, step->out[j].row_bytes, fused->tile);
-                of_out[s * WF_MAX_OUT + j] = find_slot(&slots, step->out[j].storage)->offset;
-            }
-        release_after(fused, &slots, s);
-    }
-    fused->scratch_bytes = slots.bytes;
-    fused->scratch = wf_malloc((size_t)slots.bytes + LINE);
-    at = fused->scratch + (LINE - (uintptr_t)fused->scratch % LINE) % LINE;
-    for (int s = 0; s < fused->n; s++) {
-        struct step *step = &fused->steps[s];
-
-        for (int i = 0; i < WF_MAX_IN; i++)
-            step->in_scratch[i] = step->of.in[i].inner ? at + of_in[s * WF_MAX_IN + i] : NULL;
-        for (int j = 0; j < WF_MAX_OUT; j++)
-            step->out_scratch[j] = has_scratch(step, j) ? at + of_out[s * WF_MAX_OUT + j] : NULL;
-    }
-    wf_free(slots.items);
-    wf_free(of_in);
-    wf_free(of_out);
-}
-
-/* ---- making ---- */
-
-static void set_steps(struct step *step, int64_t tile)
-{
-    for (int i = 0; i < WF_MAX_IN; i++)
-        step->in_step[i] = step->of.in[i].inner ? 0 : step->of.in[i].row_bytes * tile;
-    for (int j = 0; j < WF_MAX_OUT; j++)
-        step->out_step[j] = step->of.out[j].inner ? 0 : step->of.out[j].row_bytes * tile;
-}
-
-static bool is_written_before(const struct wf_fused *fused, int step, int storage)
-{
-    for (int s = 0; s < step; s++)
-        for (int j = 0; j < WF_MAX_OUT; j++)
-            if (fused->steps[s].of.out[j].storage == storage) return true;
-    return false;
-}
-
-/* No later step may look for a long result where it will be. */
-static void find_long_results(struct wf_fused *fused)
-{
-    for (int s = 0; s < fused->n; s++)
-        for (int j = 0; j < WF_MAX_OUT; j++) {
-            struct step *step = &fused->steps[s];
-            const struct wf_fused_operand *o = &step->of.out[j];
-
-            step->is_long[j] = o->storage >= 0 && !o->inner &&
-                               o->row_bytes * fused->rows >= LONG_BYTES &&
-                               !is_used_later(fused, s, o->storage);
-            fused->any_long |= step->is_long[j];
-        }
-}
-
-/* What comes from outside, each once, and from the second tile on. */
-static void find_what_to_ask_for(struct wf_fused *fused)
-{
-    fused->ahead = wf_calloc((size_t)fused->n * WF_MAX_IN + 1, sizeof *fused->ahead);
-    for (int s = 0; s < fused->n; s++)
-        for (int i = 0; i < WF_MAX_IN; i++) {
-            const struct wf_fused_operand *o = &fused->steps[s].of.in[i];
-            bool again = o->storage < 0 || o->inner || !o->row_bytes ||
-                         is_written_before(fused, s, o->storage);
-
-            for (int k = 0; k < fused->n_ahead && !again; k++)
-                again = fused->steps[fused->ahead[k].step].of.in[fused->ahead[k].in].storage ==
-                        o->storage;
-            if (!again)
-                fused->ahead[fused->n_ahead++] = (struct ahead){s, i, o->row_bytes * fused->tile};
-        }
-}
-
-struct wf_fused *wf_fused_new(const struct wf_fused_step *steps, int n, int64_t rows)
-{
-    struct wf_fused *fused = WF_NEW(struct wf_fused);
-    weft_status status = WEFT_OK;
-
-    fused->steps = wf_calloc((size_t)n, sizeof *fused->steps);
-    fused->n = n;
-    fused->rows = rows;
-    for (int s = 0; s < n; s++) {
-        fused->steps[s].of = steps[s];
-        fused->steps[s].scalars = *steps[s].scalars;
-        fused->steps[s].of.plan->refs++;
-    }
-    fused->tile = rows_of_tile(fused);
-    for (int s = 0; s < n && status == WEFT_OK; s++) {
-        set_steps(&fused->steps[s], fused->tile);
-        status = prepare_call(&fused->steps[s], WHOLE, rows, fused->tile);
-        if (status == WEFT_OK && rows % fused->tile)
-            status = prepare_call(&fused->steps[s], REST, rows, rows % fused->tile);
-    }
-    if (status == WEFT_OK) {
-        find_long_results(fused);
-        find_what_to_ask_for(fused);
-        place_scratch(fused);
-        return fused;
-    }
-    weft_error_clear();
-    wf_fused_free(fused);
-    return NULL;
-}
-
-void wf_fused_free(struct wf_fused *fused)
-{
-    if (!fused) return;
-    for (int s = 0; s < fused->n; s++) {
-        wf_kernel_call_drop(&fused->steps[s].call[WHOLE]);
-        wf_kernel_call_drop(&fused->steps[s].call[REST]);
-        wf_op_plan_release(fused->steps[s].of.plan);
-    }
-    wf_free(fused->steps);
-    wf_free(fused->ahead);
-    wf_free(fused->scratch);
-    wf_free(fused);
-}
-
-int64_t wf_fused_scratch(const struct wf_fused *fused) { return fused->scratch_bytes; }
 
 /* ---- running ---- */
 
-static void begin_step(struct step *step, const struct wf_program_run *run)
+static void begin_step(struct wf_tile_step *step, const struct wf_program_run *run)
 {
-    for (int i = 0; i < step->call[WHOLE].n_in; i++) {
+    for (int i = 0; i < step->call[FUSED_WHOLE].n_in; i++) {
         const struct wf_fused_operand *o = &step->of.in[i];
 
         step->from[i] = o->inner         ? step->in_scratch[i]
                         : o->storage < 0 ? NULL
                                          : run->base[o->storage] + o->offset;
     }
-    for (int j = 0; j < step->call[WHOLE].n_out; j++) {
+    for (int j = 0; j < step->call[FUSED_WHOLE].n_out; j++) {
         const struct wf_fused_operand *o = &step->of.out[j];
 
         step->at[j] = o->inner || o->storage < 0 ? NULL : run->base[o->storage] + o->offset;
         step->to[j] = step->out_scratch[j] ? step->out_scratch[j] : step->at[j];
     }
+    step->is_far = step->is_long[0] && step->stores && (uintptr_t)step->at[0] % FUSED_LINE == 0 &&
+                   step->out_step[0] % FUSED_LINE == 0;
+    if (step->is_far) step->to[0] = step->at[0];
 }
 
-static void run_step(struct step *step, int which, int64_t rows)
+/* To the next tile; a long result leaves the cache. */
+static void go_on(struct wf_tile_step *step, int64_t rows)
 {
-    const struct wf_kernel_call *k = &step->call[which];
+    const struct wf_kernel_call *k = &step->call[FUSED_WHOLE];
 
-    k->run(k, step->to, step->from, &step->scalars);
     for (int i = 0; i < k->n_in; i++)
         if (step->in_step[i]) step->from[i] = (const char *)step->from[i] + step->in_step[i];
     for (int j = 0; j < k->n_out; j++) {
         if (!step->out_step[j]) continue;
-        if (step->is_long[j]) {
+        if (step->is_long[j] && !step->is_far) {
             wf_tile_store(step->at[j], step->to[j], (size_t)(step->of.out[j].row_bytes * rows));
             step->at[j] += step->out_step[j];
         } else {
@@ -404,20 +46,56 @@ static void run_step(struct step *step, int which, int64_t rows)
     }
 }
 
+static void run_chain(struct wf_tile_step *steps, int n, int64_t rows)
+{
+    struct wf_chain_op ops[2 * FUSED_CHAIN];
+    int n_ops = 0;
+
+    for (int k = 0; k < n; k++) {
+        const struct wf_tile_step *step = &steps[k];
+
+        ops[n_ops++] =
+            (struct wf_chain_op){.code = step->code,
+                                 .s = (float)step->scalars.s[0],
+                                 .array = step->other < 0 ? NULL : step->from[step->other]};
+        if (step->stores)
+            ops[n_ops++] = (struct wf_chain_op){
+                .code = step->is_far ? WF_CHAIN_STORE_FAR : WF_CHAIN_STORE, .to = step->to[0]};
+    }
+    WF_ISA_PICK(wf_chain_loops)
+        ->run(steps[0].of.out[0].row_bytes / (int64_t)sizeof(float) * rows, steps[0].from[0], ops,
+              n_ops);
+}
+
+/* A kernel, or a chain. gives: how many steps that is */
+static int run_steps(struct wf_tile_step *steps, int which, int64_t rows)
+{
+    int n = steps->chain ? steps->chain : 1;
+    const struct wf_kernel_call *k = &steps->call[which];
+
+    if (steps->chain)
+        run_chain(steps, n, rows);
+    else
+        k->run(k, steps->to, steps->from, &steps->scalars);
+    for (int i = 0; i < n; i++) go_on(&steps[i], rows);
+    return n;
+}
+
 /* Before step s of a tile: a part of what the next tile reads, if that is a whole one too. A step
  * that has run in this tile stands at the next already. */
-static void ask_for_next(const struct wf_fused *fused, int s)
+static void ask_for_next(const struct wf_fused *fused, int s, int parts)
 {
     for (int a = 0; a < fused->n_ahead; a++) {
         const struct ahead *ahead = &fused->ahead[a];
-        const struct step *reader = &fused->steps[ahead->step];
-        int64_t part = (ahead->bytes / fused->n + LINE - 1) / LINE * LINE, first = s * part;
+        const struct wf_tile_step *reader = &fused->steps[ahead->step];
+        int64_t part = (ahead->bytes / fused->n + FUSED_LINE - 1) / FUSED_LINE * FUSED_LINE,
+                first = s * part, end = (s + parts) * part;
         const char *next = reader->from[ahead->in];
 
         if (ahead->step >= s) next += reader->in_step[ahead->in];
         if (first >= ahead->bytes) continue;
-        wf_tile_ask_for(next + first,
-                        (size_t)(first + part > ahead->bytes ? ahead->bytes - first : part));
+        if (end > ahead->bytes) end = ahead->bytes;
+        wf_tile_ask_for(next + first, (size_t)(end - first));
     }
 }
 
@@ -431,10 +109,12 @@ void wf_fused_run(const struct wf_op_list *list, const struct wf_list_node *node
     for (int64_t row = 0; row < fused->rows; row += fused->tile) {
         bool whole = row + fused->tile <= fused->rows, next = row + 2 * fused->tile <= fused->rows;
 
-        for (int s = 0; s < fused->n; s++) {
-            if (next) ask_for_next(fused, s);
-            run_step(&fused->steps[s], whole ? WHOLE : REST,
-                     whole ? fused->tile : fused->rows - row);
+        for (int s = 0; s < fused->n;) {
+            struct wf_tile_step *step = &fused->steps[s];
+
+            if (next) ask_for_next(fused, s, step->chain ? step->chain : 1);
+            s += run_steps(step, whole ? FUSED_WHOLE : FUSED_REST,
+                           whole ? fused->tile : fused->rows - row);
         }
     }
     if (fused->any_long) wf_tile_flush();
@@ -444,19 +124,8 @@ void wf_fused_run(const struct wf_op_list *list, const struct wf_list_node *node
 
 void wf_fused_visit_storages(const struct wf_fused *fused, wf_storage_visitor *visit, void *payload)
 {
-    for (int s = 0; s < fused->n; s++)
-        for (int i = 0; i < WF_MAX_IN; i++) {
-            const struct wf_fused_operand *o = &fused->steps[s].of.in[i];
-
-            if (o->storage >= 0 && !is_written_before(fused, s, o->storage))
-                visit(o->storage, false, payload);
-        }
-    for (int s = 0; s < fused->n; s++)
-        for (int j = 0; j < WF_MAX_OUT; j++) {
-            const struct wf_fused_operand *o = &fused->steps[s].of.out[j];
-
-            if (o->storage >= 0 && !o->inner) visit(o->storage, true, payload);
-        }
+    for (int i = 0; i < fused->n_outside; i++)
+        visit(fused->outside[i].storage, fused->outside[i].write, payload);
 }
 
 void wf_fused_print(const struct wf_fused *fused, char *text, size_t bytes)
