@@ -259,6 +259,50 @@ WT_TEST_IN_WORLD(record__writes_what_replay_reads, w)
     free(text);
 }
 
+enum { BATCH = 2, CONTEXT = 6, VOCAB = 13 };
+
+static weft_status gpt_step(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                            void *state)
+{
+    (void)n;
+    (void)n_out;
+    out[0] = weft_gpt_loss(state, in[0], in[1]);
+    return out[0] ? weft_backward(out[0]) : weft_error_status();
+}
+
+/* Draws, integers, embeddings, a sharded loss; gradients of every parameter. B25 */
+WT_TEST_IN_WORLD(record__writes_a_model_with_its_backward, w)
+{
+    weft_module *gpt = wt_own(weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                                         .context = CONTEXT,
+                                                         .width = 24,
+                                                         .heads = 6,
+                                                         .layers = 2,
+                                                         .act = WEFT_GELU_TANH,
+                                                         .dropout = 0.2,
+                                                         .dtype = WEFT_F32}));
+    int64_t values[2][BATCH * CONTEXT], shape[] = {BATCH, CONTEXT};
+    weft_compile_check check = {.f64 = true};
+    const char *path = path_of("gpt");
+    weft_tensor *in[2];
+    int first = 7;
+    char *text;
+
+    WT_ALL(weft_parallelize_module(gpt, w->mesh, weft_gpt_plan()) == WEFT_OK);
+    for (int64_t i = 0; i < 2 * BATCH * CONTEXT; i++) values[i % 2][i / 2] = (i * i + 3) % VOCAB;
+    for (int k = 0; k < 2; k++) in[k] = weft_from_data(WEFT_I64, shape, 2, values[k]);
+    text = TEXT_OF(
+        WT_ALL(weft_compile_compare(gpt_step, gpt, in, 2, 1, check, out, &first) == WEFT_OK));
+    WT_EQ(first, -1);
+    WT_ALL(has(text, "compiled as immediately\n") && has(text, "within tolerance"));
+    free(text);
+    WT_ALL(weft_compile_record(gpt_step, gpt, in, 2, 1, path) == WEFT_OK);
+    text = TEXT_OF(WT_ALL(weft_compile_replay(path, check, out, &first) == WEFT_OK));
+    WT_EQ(first, -1);
+    WT_ALL(has(text, "compiled as immediately\n") && has(text, "within tolerance"));
+    free(text);
+}
+
 /* B24 */
 WT_TEST_IN_WORLD(minify__leaves_the_op_that_is_wrong, w)
 {

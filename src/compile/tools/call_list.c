@@ -301,7 +301,8 @@ static weft_status add_view(struct build *b)
     struct wf_call *call;
     int from;
 
-    if (node->plan->way != WF_EXECUTE_VIEW) return add_move(b);
+    if (node->plan->way != WF_EXECUTE_VIEW || node->out[0].layout != node->plan->out[0])
+        return add_move(b); /* an input that an op moved, without a step */
     WF_TRY(slot_of(b, &node->in[0], &from));
     call = wf_call_list_add_call(b->list, WF_CALL_OP);
     set_op(call, node);
