@@ -261,7 +261,8 @@ static weft_status add_kernel(struct build *b)
     int in[WF_MAX_IN], into = -1;
     struct wf_call *call;
 
-    if (node->plan->op == WF_OP_custom) return refuse(b, "a registered op cannot be written");
+    if (wf_ops[node->plan->op].attrs == WF_ATTRS_registered)
+        return refuse(b, "a registered op cannot be written");
     for (int i = 0; i < node->plan->n_in; i++) {
         const struct wf_operand *at = node->in[i].storage >= 0 ? &node->in[i] : &node->absent[i];
 
