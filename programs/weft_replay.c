@@ -100,9 +100,9 @@ static int run(void *payload)
 
     if (!out) return EXIT_FAILURE;
     if (o->smaller) {
-        status = weft_compile_minify(o->path, o->smaller, o->check, out, &found);
+        status = weft_compile_minify_print(o->path, o->smaller, o->check, out, &found);
     } else {
-        status = weft_compile_replay(o->path, o->check, out, &first);
+        status = weft_compile_replay_print(o->path, o->check, out, &first);
         found = first >= 0;
     }
     fclose(out);

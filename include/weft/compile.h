@@ -154,13 +154,15 @@ WEFT_API void weft_compiled_profile_print(const weft_compiled *compiled, FILE *o
  * Run the function once and print what breaks it into several lists: "3 graphs with 2 graph breaks
  * and 6 ops", then the ops of each graph, and the reason of each break with the op and the module
  * that it follows. Kernels, redistributions and updates of an optimizer are ops; views, fills and
- * copies are not. What the function changes stays changed. PyTorch: torch._dynamo.explain.
+ * copies are not. What the function changes stays changed. `results`: how many it gives. PyTorch:
+ * torch._dynamo.explain.
  *
  * ranks: as the function; what is printed is this rank's
  * fails: as the function; WEFT_ERR_STATE within a compiled function
  */
-WEFT_API weft_status weft_compile_explain(weft_compiled_function *function, void *state,
-                                          weft_tensor *const *in, int n_in, int n_out, FILE *out);
+WEFT_API weft_status weft_compile_explain_print(weft_compiled_function *function, void *state,
+                                                weft_tensor *const *in, int n_in, int results,
+                                                FILE *out);
 
 /* ---- what to do when results differ (docs/howto/when-compiled-results-differ.md) ----
  *
@@ -185,41 +187,41 @@ typedef struct weft_compile_check {
  * ranks: as the function; all agree on `first`
  * fails: as the function; WEFT_ERR_STATE for what cannot be one list or be run again, naming it
  */
-WEFT_API weft_status weft_compile_compare(weft_compiled_function *function, void *state,
-                                          weft_tensor *const *in, int n_in, int n_out,
-                                          weft_compile_check check, FILE *out, int *first);
+WEFT_API weft_status weft_compile_compare_print(weft_compiled_function *function, void *state,
+                                                weft_tensor *const *in, int n_in, int results,
+                                                weft_compile_check check, FILE *out, int *first);
 
 /**
  * Run the function once and write what it did, with the elements that go in, to the file PATH.R of
- * each rank R, for weft_compile_replay, the program weft-replay, or weft_compile_minify. Elements
- * are those after the run. PyTorch: replay_record_enabled.
+ * each rank R, for weft_compile_replay_print, the program weft-replay, or
+ * weft_compile_minify_print. Elements are those after the run. PyTorch: replay_record_enabled.
  *
- * ranks: as the function. fails: as weft_compile_compare; WEFT_ERR_IO where a file cannot be
+ * ranks: as the function. fails: as weft_compile_compare_print; WEFT_ERR_IO where a file cannot be
  * written
  */
 WEFT_API weft_status weft_compile_record(weft_compiled_function *function, void *state,
-                                         weft_tensor *const *in, int n_in, int n_out,
+                                         weft_tensor *const *in, int n_in, int results,
                                          const char *path);
 
 /**
- * Read such files and compare as weft_compile_compare does. On another number of ranks meshes of
- * one axis have all of them, tensors are spread anew, and what follows from a rank's own shape may
- * be refused.
+ * Read such files and compare as weft_compile_compare_print does. On another number of ranks meshes
+ * of one axis have all of them, tensors are spread anew, and what follows from a rank's own shape
+ * may be refused.
  *
  * ranks: all; fails: WEFT_ERR_IO for files that are not there or not of this form; as ops
  */
-WEFT_API weft_status weft_compile_replay(const char *path, weft_compile_check check, FILE *out,
-                                         int *first);
+WEFT_API weft_status weft_compile_replay_print(const char *path, weft_compile_check check,
+                                               FILE *out, int *first);
 
 /**
  * The smallest list that still differs or fails in the same way: nodes are left out as long as that
- * stays, and what they gave goes in as elements. It is written to files for weft_compile_replay;
- * `out` says what is left, and which pass it goes away without. A foreign backend is given by its
- * name in `check`. PyTorch: the minifier, TORCHDYNAMO_REPRO_AFTER.
+ * stays, and what they gave goes in as elements. It is written to files for
+ * weft_compile_replay_print; `out` says what is left, and which pass it goes away without. A
+ * foreign backend is given by its name in `check`. PyTorch: the minifier, TORCHDYNAMO_REPRO_AFTER.
  *
  * `left` gets the number of nodes that are left, 0 where nothing differs.
  *
- * ranks: all; fails: as weft_compile_replay and weft_compile_record
+ * ranks: all; fails: as weft_compile_replay_print and weft_compile_record
  */
-WEFT_API weft_status weft_compile_minify(const char *path, const char *smaller,
-                                         weft_compile_check check, FILE *out, int *left);
+WEFT_API weft_status weft_compile_minify_print(const char *path, const char *smaller,
+                                               weft_compile_check check, FILE *out, int *left);

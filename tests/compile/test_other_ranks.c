@@ -53,7 +53,7 @@ static int replay_list(void *payload)
     FILE *nowhere = fopen("/dev/null", "w");
     int first = 7;
     weft_status status =
-        weft_compile_replay(path, (weft_compile_check){.f64 = true}, nowhere, &first);
+        weft_compile_replay_print(path, (weft_compile_check){.f64 = true}, nowhere, &first);
 
     (void)payload;
     fclose(nowhere);

@@ -133,16 +133,16 @@ WT_TEST_IN_WORLD(compare__finds_nothing_where_nothing_differs, w)
     struct chain_inputs c = chain_inputs(w);
     weft_compile_check check = {.f64 = true};
     int first = 7;
-    char *text = TEXT_OF(
-        WT_ALL(weft_compile_compare(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
+    char *text = TEXT_OF(WT_ALL(
+        weft_compile_compare_print(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
 
     WT_EQ(first, -1);
     WT_ALL(has(text, "nodes: compiled as immediately\n"));
     WT_ALL(has(text, "nodes within tolerance, the farthest node "));
     free(text);
     check.f64_relative = 1e-12;
-    text = TEXT_OF(
-        WT_ALL(weft_compile_compare(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
+    text = TEXT_OF(WT_ALL(
+        weft_compile_compare_print(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
     WT_ALL(has(text, "the first beyond tolerance is node 1 (exp)"));
     free(text);
 }
@@ -152,8 +152,9 @@ WT_TEST_IN_WORLD(compare__runs_backward_too, w)
     weft_module *mlp = new_mlp(w);
     weft_tensor *x = wt_whole(WEFT_F32, 1, 5, 8);
     int first = 7;
-    char *text = TEXT_OF(WT_ALL(weft_compile_compare(step, mlp, &x, 1, 1, (weft_compile_check){0},
-                                                     out, &first) == WEFT_OK));
+    char *text =
+        TEXT_OF(WT_ALL(weft_compile_compare_print(step, mlp, &x, 1, 1, (weft_compile_check){0}, out,
+                                                  &first) == WEFT_OK));
 
     WT_EQ(first, -1);
     WT_ALL(has(text, "compiled as immediately\n"));
@@ -168,14 +169,14 @@ WT_TEST_IN_WORLD(compare__names_the_first_node_that_differs, w)
     char *text;
 
     register_backends();
-    text = TEXT_OF(
-        WT_ALL(weft_compile_compare(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
+    text = TEXT_OF(WT_ALL(
+        weft_compile_compare_print(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
     WT_EQ(first, 3);
     WT_ALL(has(text, "the first that differs is node 3 (tanh): "));
     free(text);
     check.relative = check.absolute = 10;
-    text = TEXT_OF(
-        WT_ALL(weft_compile_compare(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
+    text = TEXT_OF(WT_ALL(
+        weft_compile_compare_print(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
     WT_EQ(first, -1);
     free(text);
 }
@@ -243,19 +244,64 @@ WT_TEST_IN_WORLD(record__writes_what_replay_reads, w)
 
     register_backends();
     WT_ALL(weft_compile_record(chain, c.bias, c.in, 2, 2, path) == WEFT_OK);
-    text = TEXT_OF(WT_ALL(
-        weft_compile_replay(path, (weft_compile_check){.f64 = true}, out, &first) == WEFT_OK));
+    text = TEXT_OF(WT_ALL(weft_compile_replay_print(path, (weft_compile_check){.f64 = true}, out,
+                                                    &first) == WEFT_OK));
     WT_EQ(first, -1);
     WT_ALL(has(text, "compiled as immediately\n"));
     free(text);
-    text = TEXT_OF(WT_ALL(weft_compile_replay(path, (weft_compile_check){.backend = "spoiled"}, out,
-                                              &first) == WEFT_OK));
+    text =
+        TEXT_OF(WT_ALL(weft_compile_replay_print(path, (weft_compile_check){.backend = "spoiled"},
+                                                 out, &first) == WEFT_OK));
     WT_EQ(first, 3);
     free(text);
     WT_ALL(weft_compile_record(step, mlp, &x, 1, 1, path) == WEFT_OK);
-    text =
-        TEXT_OF(WT_ALL(weft_compile_replay(path, (weft_compile_check){0}, out, &first) == WEFT_OK));
+    text = TEXT_OF(
+        WT_ALL(weft_compile_replay_print(path, (weft_compile_check){0}, out, &first) == WEFT_OK));
     WT_EQ(first, -1);
+    free(text);
+}
+
+enum { BATCH = 2, CONTEXT = 6, VOCAB = 13 };
+
+static weft_status gpt_step(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                            void *state)
+{
+    (void)n;
+    (void)n_out;
+    out[0] = weft_gpt_loss(state, in[0], in[1]);
+    return out[0] ? weft_backward(out[0]) : weft_error_status();
+}
+
+/* Draws, integers, embeddings, a sharded loss; gradients of every parameter. B25 */
+WT_TEST_IN_WORLD(record__writes_a_model_with_its_backward, w)
+{
+    weft_module *gpt = wt_own(weft_gpt((weft_gpt_config){.vocab = VOCAB,
+                                                         .context = CONTEXT,
+                                                         .width = 24,
+                                                         .heads = 6,
+                                                         .layers = 2,
+                                                         .act = WEFT_GELU_TANH,
+                                                         .dropout = 0.2,
+                                                         .dtype = WEFT_F32}));
+    int64_t values[2][BATCH * CONTEXT], shape[] = {BATCH, CONTEXT};
+    weft_compile_check check = {.f64 = true};
+    const char *path = path_of("gpt");
+    weft_tensor *in[2];
+    int first = 7;
+    char *text;
+
+    WT_ALL(weft_parallelize_module(gpt, w->mesh, weft_gpt_plan()) == WEFT_OK);
+    for (int64_t i = 0; i < 2 * BATCH * CONTEXT; i++) values[i % 2][i / 2] = (i * i + 3) % VOCAB;
+    for (int k = 0; k < 2; k++) in[k] = weft_from_data(WEFT_I64, shape, 2, values[k]);
+    text = TEXT_OF(
+        WT_ALL(weft_compile_compare_print(gpt_step, gpt, in, 2, 1, check, out, &first) == WEFT_OK));
+    WT_EQ(first, -1);
+    WT_ALL(has(text, "compiled as immediately\n") && has(text, "within tolerance"));
+    free(text);
+    WT_ALL(weft_compile_record(gpt_step, gpt, in, 2, 1, path) == WEFT_OK);
+    text = TEXT_OF(WT_ALL(weft_compile_replay_print(path, check, out, &first) == WEFT_OK));
+    WT_EQ(first, -1);
+    WT_ALL(has(text, "compiled as immediately\n") && has(text, "within tolerance"));
     free(text);
 }
 
@@ -272,20 +318,20 @@ WT_TEST_IN_WORLD(minify__leaves_the_op_that_is_wrong, w)
     snprintf(whole, sizeof whole, "%s", path_of("whole"));
     snprintf(smaller, sizeof smaller, "%s", path_of("smaller"));
     WT_ALL(weft_compile_record(chain, c.bias, c.in, 2, 2, whole) == WEFT_OK);
-    text = TEXT_OF(WT_ALL(weft_compile_minify(whole, smaller, check, out, &left) == WEFT_OK));
+    text = TEXT_OF(WT_ALL(weft_compile_minify_print(whole, smaller, check, out, &left) == WEFT_OK));
     WT_EQ(left, 1);
     WT_ALL(has(text, "1 of "));
     WT_ALL(has(text, "  node 0 (tanh)\n"));
     free(text);
-    text = TEXT_OF(WT_ALL(weft_compile_replay(smaller, check, out, &first) == WEFT_OK));
+    text = TEXT_OF(WT_ALL(weft_compile_replay_print(smaller, check, out, &first) == WEFT_OK));
     WT_EQ(first, 0);
     free(text);
     text = TEXT_OF(WT_ALL(
-        weft_compile_minify(whole, smaller, (weft_compile_check){0}, out, &left) == WEFT_OK));
+        weft_compile_minify_print(whole, smaller, (weft_compile_check){0}, out, &left) == WEFT_OK));
     WT_EQ(left, 0);
     free(text);
     check.backend = "nothing";
-    text = TEXT_OF(WT_ALL(weft_compile_minify(whole, smaller, check, out, &left) == WEFT_OK));
+    text = TEXT_OF(WT_ALL(weft_compile_minify_print(whole, smaller, check, out, &left) == WEFT_OK));
     WT_EQ(left, 1);
     WT_ALL(has(text, "compiled they fail: "));
     free(text);

@@ -50,7 +50,7 @@ WT_TEST_IN_WORLD(explain__tells_graphs_breaks_and_ops, w)
 {
     weft_tensor *in[] = {wt_constant(2, 5, 2), wt_constant(2, 5, -1)};
     weft_tensor *positive[] = {in[0], wt_constant(2, 5, 1)};
-    char *text = TEXT_OF(WT_ALL(weft_compile_explain(toy, NULL, in, 2, 1, out) == WEFT_OK));
+    char *text = TEXT_OF(WT_ALL(weft_compile_explain_print(toy, NULL, in, 2, 1, out) == WEFT_OK));
 
     WT_ALL(has(text, "3 graphs with 2 graph breaks and 6 ops\n"));
     WT_ALL(has(text, "graph 1: 3 ops: abs, add_scalar, div\n"));
@@ -58,7 +58,7 @@ WT_TEST_IN_WORLD(explain__tells_graphs_breaks_and_ops, w)
     WT_ALL(has(text, "break 2, after sum: item: the program reads an element\n"));
     WT_ALL(has(text, "graph 3: 2 ops: "));
     free(text);
-    text = TEXT_OF(WT_ALL(weft_compile_explain(toy, NULL, positive, 2, 1, out) == WEFT_OK));
+    text = TEXT_OF(WT_ALL(weft_compile_explain_print(toy, NULL, positive, 2, 1, out) == WEFT_OK));
     WT_ALL(has(text, "3 graphs with 2 graph breaks and 5 ops\n"));
     free(text);
 }
@@ -87,14 +87,14 @@ static weft_status call_and_gather(weft_tensor *const *in, int n, weft_tensor **
 WT_TEST_IN_WORLD(explain__counts_a_redistribution_and_no_view, w)
 {
     weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 1, 6, 4), "S(0)");
-    char *text =
-        TEXT_OF(WT_ALL(weft_compile_explain(call_and_gather, NULL, &x, 1, 1, out) == WEFT_OK));
+    char *text = TEXT_OF(
+        WT_ALL(weft_compile_explain_print(call_and_gather, NULL, &x, 1, 1, out) == WEFT_OK));
 
     WT_ALL(has(text, wt_ranks() > 1 ? "1 graph with 1 graph break and 2 ops\n"
                                     : "1 graph with 1 graph break and 1 op\n"));
     WT_ALL(has(text, "break 1, after relu: of my own\n"));
     free(text);
-    WT_FAILS(weft_compile_explain(NULL, NULL, &x, 1, 1, stdout), WEFT_ERR_ARG, "no function");
+    WT_FAILS(weft_compile_explain_print(NULL, NULL, &x, 1, 1, stdout), WEFT_ERR_ARG, "no function");
 }
 
 /* ---- the ladder ---- */

@@ -358,7 +358,8 @@ static void record_view(struct wf_recorder *base, struct wf_op_plan *plan, const
                         const weft_tensor *view)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    bool moves = plan->way != WF_EXECUTE_VIEW; /* an input of this plan, without a step */
+    bool moves = plan->way != WF_EXECUTE_VIEW ||
+                 view->layout != plan->out[0]; /* an input of this plan, without a step */
     struct wf_list_node *node;
 
     if (base->suspended) return;

@@ -261,7 +261,8 @@ static weft_status add_kernel(struct build *b)
     int in[WF_MAX_IN], into = -1;
     struct wf_call *call;
 
-    if (node->plan->op == WF_OP_custom) return refuse(b, "a registered op cannot be written");
+    if (wf_ops[node->plan->op].attrs == WF_ATTRS_registered)
+        return refuse(b, "a registered op cannot be written");
     for (int i = 0; i < node->plan->n_in; i++) {
         const struct wf_operand *at = &node->in[i];
 
@@ -301,7 +302,8 @@ static weft_status add_view(struct build *b)
     struct wf_call *call;
     int from;
 
-    if (node->plan->way != WF_EXECUTE_VIEW) return add_move(b);
+    if (node->plan->way != WF_EXECUTE_VIEW || node->out[0].layout != node->plan->out[0])
+        return add_move(b); /* an input that an op moved, without a step */
     WF_TRY(slot_of(b, &node->in[0], &from));
     call = wf_call_list_add_call(b->list, WF_CALL_OP);
     set_op(call, node);

@@ -37,10 +37,18 @@ weft_tensor *wf_call_run_f64(const struct wf_call_list *list, int i, weft_tensor
         in[k] = call->in[k] >= 0 ? of[call->in[k]] : NULL;
         if (!in[k] || !is_short_float(in[k]->layout)) continue;
         in[k] = weft_cast(in[k], WEFT_F64);
+        if (!in[k]) { /* terms of a plain sum, which no op takes but few */
+            weft_error_clear();
+            return NULL;
+        }
         floats++;
     }
     if (!floats) return NULL;
+    if (call->want) /* some ops take the shape of their result from it */
+        args.want = is_short_float(call->want) ? wf_layout_with_dtype(call->want, WEFT_F64)
+                                               : wf_layout_retain(call->want);
     result = wf_dispatch_op(call->op, in, call->n_in, &args, more);
+    if (args.want) wf_layout_release(args.want);
     if (!result) weft_error_clear(); /* it has none */
     if (!result || result->layout->desc.dtype != WEFT_F64) return NULL;
     return result;

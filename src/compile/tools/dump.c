@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -200,18 +199,17 @@ static void write_files(const struct wf_variant *variant)
 
 static void log_nodes(const struct wf_variant *variant)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
+    FILE *lines = tmpfile();
+    char line[1000];
 
-    if (!out) return;
-    write_calls(variant, out);
-    fclose(out);
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = 0;
+    if (!lines) return;
+    write_calls(variant, lines);
+    rewind(lines);
+    while (fgets(line, sizeof line, lines)) {
+        line[strcspn(line, "\n")] = 0;
         WF_LOG(WF_LOG_DEBUG, "compile", "%s: %s", variant->name, line);
     }
-    free(text); /* the C library's */
+    fclose(lines);
 }
 
 void wf_variant_report(const struct wf_variant *variant)

@@ -76,25 +76,25 @@ static void print_report(const struct wf_list_recorder *r, FILE *out)
     }
 }
 
-weft_status weft_compile_explain(weft_compiled_function *function, void *state,
-                                 weft_tensor *const *in, int n_in, int n_out, FILE *out)
+weft_status weft_compile_explain_print(weft_compiled_function *function, void *state,
+                                       weft_tensor *const *in, int n_in, int n_results, FILE *out)
 {
     struct wf_list_recorder recorder;
     weft_tensor **results;
     weft_scope *scope;
     weft_status status;
 
-    WF_NEED(function && out && n_in >= 0 && (in || !n_in) && n_out >= 0, WEFT_ERR_ARG,
+    WF_NEED(function && out && n_in >= 0 && (in || !n_in) && n_results >= 0, WEFT_ERR_ARG,
             "compile explain: no function or no file, or %d inputs without a list", n_in);
     WF_NEED(!wf_recorder, WEFT_ERR_STATE, "compile explain: within a compiled function");
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compile explain"));
     wf_redist_wait_all();
-    results = wf_calloc((size_t)n_out + 1, sizeof(weft_tensor *));
+    results = wf_calloc((size_t)n_results + 1, sizeof(weft_tensor *));
     scope = weft_scope_open();
     wf_recording_begin(&recorder);
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(&recorder, in[i], i);
-    status = function(in, n_in, results, n_out, state);
+    status = function(in, n_in, results, n_results, state);
     wf_recording_end(&recorder);
     weft_scope_close(scope);
     if (status == WEFT_OK) print_report(&recorder, out);

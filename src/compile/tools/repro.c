@@ -33,9 +33,9 @@ static weft_status compare_and_free(struct wf_call_list *list, const weft_compil
     return status;
 }
 
-weft_status weft_compile_compare(weft_compiled_function *function, void *state,
-                                 weft_tensor *const *in, int n_in, int n_out,
-                                 weft_compile_check check, FILE *out, int *first)
+weft_status weft_compile_compare_print(weft_compiled_function *function, void *state,
+                                       weft_tensor *const *in, int n_in, int n_out,
+                                       weft_compile_check check, FILE *out, int *first)
 {
     struct wf_call_list *list;
 
@@ -62,7 +62,8 @@ weft_status weft_compile_record(weft_compiled_function *function, void *state,
     return status;
 }
 
-weft_status weft_compile_replay(const char *path, weft_compile_check check, FILE *out, int *first)
+weft_status weft_compile_replay_print(const char *path, weft_compile_check check, FILE *out,
+                                      int *first)
 {
     struct wf_call_list *list;
 
@@ -306,8 +307,8 @@ static weft_status shrink(struct shrink *s, const char *path, FILE *out, int *le
     return write_smallest(s, path, out, left);
 }
 
-weft_status weft_compile_minify(const char *path, const char *smaller, weft_compile_check check,
-                                FILE *out, int *left)
+weft_status weft_compile_minify_print(const char *path, const char *smaller,
+                                      weft_compile_check check, FILE *out, int *left)
 {
     struct shrink s = {.check = &check};
     struct wf_call_list *list;
