@@ -20,7 +20,8 @@ void weft_compile_disable_open(void)
 
 weft_status weft_compile_disable_close(void)
 {
-    WF_NEED(wf_compile_disabled_regions > 0, WEFT_ERR_STATE, "compile_disable_close: no region is open");
+    WF_NEED(wf_compile_disabled_regions > 0, WEFT_ERR_STATE,
+            "compile_disable_close: no region is open");
     wf_compile_disabled_regions--;
     if (!wf_recorder || wf_recorder->suspended == 0) return WEFT_OK;
     wf_recorder->suspended--;

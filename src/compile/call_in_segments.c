@@ -37,10 +37,12 @@ static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const 
                                     weft_tensor **out, int n_out, int n_candidates)
 {
     struct wf_segmented *made;
+    double began = wf_monotonic_seconds();
     weft_status status = wf_capture_segments(&compiled->function, in, n_in, out, n_out, &made,
                                              compiled->reason, sizeof compiled->reason);
     size_t n = (size_t)compiled->n_segmented + 1;
 
+    wf_compile_times_add(&compiled->times, WF_COMPILE_RECORD, began);
     if (compiled->to_record > 0) compiled->to_record--;
     if (!made) {
         compiled->failed = MOST_TRIES;
@@ -80,9 +82,13 @@ static weft_status follow(weft_compiled *compiled, weft_tensor *const *in, int n
 {
     struct call_arguments arguments = {&compiled->function, in, out, n_in, n_out};
     struct wf_follow_result result;
+    double began = wf_monotonic_seconds();
     weft_status status =
         wf_follow(compiled->candidates, n_candidates, in, call_followed, &arguments, &result);
 
+    wf_compile_times_add(&compiled->times, WF_COMPILE_RUN, began);
+    compiled->counts.nodes = result.nodes;
+    compiled->counts.memory = result.memory;
     compiled->counts.segments += result.segments;
     compiled->counts.plain += result.plain;
     compiled->counts.replays += result.differed_at < 0;
@@ -92,15 +98,19 @@ static weft_status follow(weft_compiled *compiled, weft_tensor *const *in, int n
 }
 
 weft_status wf_compiled_call_in_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                                    weft_tensor **out, int n_out)
+                                         weft_tensor **out, int n_out)
 {
     int n = find_candidates(compiled, in, n_in, n_out);
     bool more = wf_compiled_has_room(compiled) && compiled->n_segmented < MOST_LISTS &&
                 compiled->failed < MOST_TRIES && !compiled->config.frozen &&
                 !compiled->config.frozen_error;
 
+    if (n == 0 && more)
+        wf_misses_add(&compiled->misses,
+                      compiled->n_segmented ? compiled->reason : "there is no list");
     if ((n == 0 || compiled->to_record > 0) && more)
         return capture_segments(compiled, in, n_in, out, n_out, n);
+    if (n == 0) wf_misses_add(&compiled->misses, compiled->reason);
     if (n == 0) return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     return follow(compiled, in, n_in, out, n_out, n);
 }

@@ -27,7 +27,7 @@ weft_compiled *weft_compile(weft_compiled_function *function, void *state,
                 "compile: there is no backend %s", config.backend);
     compiled = WF_NEW(weft_compiled);
     compiled->name = wf_strdup(config.name ? config.name : "function");
-    compiled->passes_off = wf_compile_switched_off(rung, plain, config.passes_off);
+    compiled->passes_off = wf_compile_switched_off(rung, plain, backend != NULL, config.passes_off);
     compiled->rung = rung;
     compiled->config = config;
     if (compiled->config.most_variants <= 0) compiled->config.most_variants = MOST_VARIANTS;
@@ -116,7 +116,7 @@ static struct wf_variant *find_variant(weft_compiled *compiled, weft_tensor *con
 /* ---- a call without a list ---- */
 
 weft_status wf_compiled_call_function(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                                 weft_tensor **out, int n_out)
+                                      weft_tensor **out, int n_out)
 {
     compiled->counts.immediate++;
     for (int i = 0; i < n_out; i++) out[i] = NULL;
@@ -132,7 +132,7 @@ void wf_compiled_log_reason(weft_compiled *compiled)
 
 /* No list fits and none is made. */
 weft_status wf_compiled_call_without_list(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                                     weft_tensor **out, int n_out)
+                                          weft_tensor **out, int n_out)
 {
     WF_NEED(!compiled->config.frozen_error, WEFT_ERR_STATE,
             "compiled %s: no list fits, and none may be made: %s", compiled->name,
@@ -241,13 +241,15 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
     compiled->counts.calls++;
     snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
-    if (wf_recorder || wf_compile_disabled_regions) /* part of the list that is recorded, or of none */
+    if (wf_recorder ||
+        wf_compile_disabled_regions) /* part of the list that is recorded, or of none */
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     if (compiled->rung == WF_RUNG_EAGER) {
         snprintf(compiled->reason, sizeof compiled->reason, "WEFT_COMPILE=eager");
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     }
-    if (!compiled->config.fullgraph) return wf_compiled_call_in_segments(compiled, in, n_in, out, n_out);
+    if (!compiled->config.fullgraph)
+        return wf_compiled_call_in_segments(compiled, in, n_in, out, n_out);
     variant = find_variant(compiled, in, n_in, n_out);
     if (variant && is_ready(variant)) {
         why = wf_step_draws_begin_again(variant->forward->draws);
@@ -261,6 +263,7 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     }
     wf_misses_add(&compiled->misses, compiled->n_variants ? compiled->reason : "there is no list");
-    if (!may_capture(compiled)) return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
+    if (!may_capture(compiled))
+        return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     return capture(compiled, in, n_in, out, n_out);
 }

@@ -204,7 +204,7 @@ static weft_compiled_counts counts_without(struct wt_world *w, const char *off)
     weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 1, 40, 16), "S(0)"), *out = NULL;
 
     set_knob(&wf_knobs.compile_off, off);
-    compiled = wt_own(weft_compile(two_chains, NULL, (weft_compile_config){0}));
+    compiled = wt_own(weft_compile(two_chains, NULL, (weft_compile_config){.fullgraph = true}));
     for (int k = 0; k < 2; k++) WT_ALL(weft_compiled_call(compiled, &x, 1, &out, 1) == WEFT_OK);
     set_knob(&wf_knobs.compile_off, "");
     return weft_compiled_get_counts(compiled);
@@ -213,7 +213,7 @@ static weft_compiled_counts counts_without(struct wt_world *w, const char *off)
 /* B49 */
 WT_TEST_IN_WORLD(switches__leave_out_a_pass_or_planned_memory, w)
 {
-    weft_compiled_counts all = counts_without(w, ""), no_dead = counts_without(w, "dead"),
+    weft_compiled_counts all = counts_without(w, "fuse"), no_dead = counts_without(w, "dead,fuse"),
                          no_pass = counts_without(w, "all"),
                          no_memory = counts_without(w, "all,memory");
 
@@ -227,8 +227,8 @@ WT_TEST_IN_WORLD(switches__leave_out_a_pass_or_planned_memory, w)
 /* B26, B30, B31, A25 */
 WT_TEST_IN_WORLD(profile__counts_misses_by_what_differed, w)
 {
-    weft_compiled *compiled =
-        wt_own(weft_compile(two_chains, NULL, (weft_compile_config){.name = "chains"}));
+    weft_compiled *compiled = wt_own(
+        weft_compile(two_chains, NULL, (weft_compile_config){.name = "chains", .fullgraph = true}));
     char *text;
 
     for (int k = 0; k < 9; k++) {
@@ -274,8 +274,8 @@ static weft_status gather_product(weft_tensor *const *in, int n, weft_tensor **o
 
 static void compile_gather(struct wt_world *w)
 {
-    weft_compiled *compiled =
-        wt_own(weft_compile(gather_product, NULL, (weft_compile_config){.name = "gather"}));
+    weft_compiled *compiled = wt_own(weft_compile(
+        gather_product, NULL, (weft_compile_config){.name = "gather", .fullgraph = true}));
     weft_tensor *in[] = {wt_spread(w, wt_whole(WEFT_F32, 1, 6, 4), "S(0)"),
                          wt_spread(w, wt_whole(WEFT_F32, 2, 4, 6), "S(0)")};
     weft_tensor *out = NULL;
@@ -364,7 +364,8 @@ WT_TEST_IN_WORLD(backend__gets_the_list_and_runs_it, w)
     WT_FAILS(weft_compile(two_chains, NULL, (weft_compile_config){.backend = "none"}), WEFT_ERR_ARG,
              "no backend none");
     memset(&counted, 0, sizeof counted);
-    compiled = weft_compile(two_chains, NULL, (weft_compile_config){.backend = "counted"});
+    compiled = weft_compile(two_chains, NULL,
+                            (weft_compile_config){.backend = "counted", .fullgraph = true});
     WT_ALL(two_chains(&x, 1, &want, 1, NULL) == WEFT_OK);
     for (int k = 0; k < 3; k++) {
         WT_ALL(weft_compiled_call(compiled, &x, 1, &got, 1) == WEFT_OK);

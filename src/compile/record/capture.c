@@ -363,7 +363,7 @@ weft_status wf_capture_segments(const struct wf_captured_function *f, weft_tenso
     if (why) snprintf(reason, room, "%s", why);
     wf_guards_take_externals(guards, r);
     if (status == WEFT_OK && !why)
-        *made = wf_segmented_new(r, guards, f->passes_off);
+        *made = wf_segmented_new(r, guards, f);
     else
         wf_guards_free(guards);
     wf_recording_free(r);

@@ -14,7 +14,7 @@ struct wf_captured_function {
     weft_compiled_function *function;
     void *state;
     const char *name, *passes_off;
-    const weft_module *module; /* whose calls it runs; NULL: a function's */
+    const weft_module *module;     /* whose calls it runs; NULL: a function's */
     weft_compile_backend *backend; /* NULL: the library's own */
 };
 

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "compile/list/lower.h"
 #include "compile/passes/passes.h"
+#include "compile/tools/dump.h"
 #include "redistribute/in_flight.h"
 
 /* ---- segments ---- */
@@ -51,8 +52,20 @@ static struct wf_program *program_of(struct wf_op_list *list, bool improve, cons
     return wf_program_new(list);
 }
 
+static void report_segment(const struct wf_segmented *s, const struct wf_list_segment *segment,
+                           const char *name)
+{
+    struct wf_variant as_variant = {.forward = segment->list,
+                                    .forward_moves = segment->moves,
+                                    .forward_program = segment->program,
+                                    .name = wf_format("%s.segment%d", name, s->n_segments - 1)};
+
+    wf_variant_report(&as_variant);
+    wf_free(as_variant.name);
+}
+
 static bool add_segment(struct wf_segmented *s, int first, const struct wf_list_break *at_end,
-                        const char *off)
+                        const struct wf_captured_function *f)
 {
     struct wf_list_segment *segment = &s->segments[s->n_segments++];
 
@@ -60,12 +73,16 @@ static bool add_segment(struct wf_segmented *s, int first, const struct wf_list_
     segment->end = at_end->node;
     segment->given = given_storages(s->list, first, at_end->node, at_end);
     segment->list = wf_op_list_cut(s->list, first, at_end->node, segment->given);
-    segment->program = program_of(segment->list, true, off, &segment->moves);
-    return segment->program != NULL;
+    segment->program = program_of(segment->list, true, f->passes_off, &segment->moves);
+    if (!segment->program) return false;
+    if (f->backend && wf_program_hand_to_backend(segment->program, f->backend) != WEFT_OK)
+        return false;
+    report_segment(s, segment, f->name);
+    return true;
 }
 
 struct wf_segmented *wf_segmented_new(struct wf_list_recorder *r, struct wf_guards *guards,
-                                      const char *passes_off)
+                                      const struct wf_captured_function *f)
 {
     struct wf_segmented *s = WF_NEW(struct wf_segmented);
     int first = 0;
@@ -81,7 +98,7 @@ struct wf_segmented *wf_segmented_new(struct wf_list_recorder *r, struct wf_guar
     s->segments = wf_calloc((size_t)s->n_breaks + 1, sizeof *s->segments);
     for (int b = 0; b < s->n_breaks; b++) {
         if (s->breaks[b].node == first) continue;
-        if (!add_segment(s, first, &s->breaks[b], passes_off)) {
+        if (!add_segment(s, first, &s->breaks[b], f)) {
             wf_segmented_free(s);
             return NULL;
         }
@@ -235,6 +252,9 @@ static void run_put_off(struct follower *f)
         !holds_what_was_dead(f, segment)) {
         run_program(f, segment->list, segment->program);
         f->result->segments++;
+        f->result->nodes += wf_program_call_count(segment->program);
+        if (wf_program_memory(segment->program) > f->result->memory)
+            f->result->memory = wf_program_memory(segment->program);
     } else {
         run_plain(f);
     }

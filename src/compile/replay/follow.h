@@ -5,14 +5,14 @@
  */
 #pragma once
 
-#include "compile/record/guards.h"
+#include "compile/record/capture.h"
 #include "compile/replay/program.h"
 
 /** What lies between two places where the program needs values. */
 struct wf_list_segment {
-    int first, end;          /* nodes of the list */
-    bool *given;             /* storages that are there after it, or were before */
-    struct wf_op_list *list; /* its nodes, improved */
+    int first, end;           /* nodes of the list */
+    bool *given;              /* storages that are there after it, or were before */
+    struct wf_op_list *list;  /* its nodes, improved */
     struct wf_op_list *moves; /* as they were before lowering, for printing */
     struct wf_program *program;
 };
@@ -30,13 +30,14 @@ struct wf_segmented {
 
 /** Takes over the recorder's list and breaks, and the guards. fails: without memory */
 struct wf_segmented *wf_segmented_new(struct wf_list_recorder *r, struct wf_guards *guards,
-                                      const char *passes_off);
+                                      const struct wf_captured_function *f);
 void wf_segmented_free(struct wf_segmented *s); /* NULL is allowed */
 
 /** How a call went. */
 struct wf_follow_result {
-    int segments, plain; /* run as segments; node by node, since the program differed */
-    int differed_at;     /* the node at which it no longer was the same; -1: it was to the end */
+    int segments, plain;   /* run as segments; node by node, since the program differed */
+    int64_t nodes, memory; /* of the segments' programs: all, and the most */
+    int differed_at;       /* the node at which it no longer was the same; -1: it was to the end */
     char reason[WF_REASON_BYTES];
 };
 

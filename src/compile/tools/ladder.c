@@ -26,12 +26,12 @@ weft_status wf_compile_rung_read(enum wf_compile_rung *rung)
     return WF_FAIL(WEFT_ERR_ARG, "compile: WEFT_COMPILE is %s: eager, capture, aot or full", word);
 }
 
-char *wf_compile_switched_off(enum wf_compile_rung rung, bool plain, const char *off)
+char *wf_compile_switched_off(enum wf_compile_rung rung, bool plain, bool foreign, const char *off)
 {
     const char *knob = wf_knobs.compile_off ? wf_knobs.compile_off : "";
 
     if (plain || rung < WF_RUNG_FULL) return wf_strdup("all");
     if (!off) off = "";
-    if (!off[0] && !knob[0]) return NULL;
-    return wf_format("%s,%s", off, knob);
+    if (!off[0] && !knob[0] && !foreign) return NULL;
+    return wf_format("%s,%s%s", off, knob, foreign ? ",fuse" : "");
 }

@@ -15,6 +15,7 @@ enum wf_compile_rung {
 /** What WEFT_COMPILE says. fails: WEFT_ERR_ARG for a word that is no rung */
 weft_status wf_compile_rung_read(enum wf_compile_rung *rung);
 
-/** What is left out on this rung, by the backend, the config and the environment. gives: a text to
- * free; NULL: nothing */
-char *wf_compile_switched_off(enum wf_compile_rung rung, bool plain, const char *off);
+/** What is left out on this rung, by the backend, the config and the environment. `foreign`: the
+ * list is for a program's own backend, which gets each op as a node. gives: a text to free; NULL:
+ * nothing */
+char *wf_compile_switched_off(enum wf_compile_rung rung, bool plain, bool foreign, const char *off);
