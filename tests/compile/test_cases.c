@@ -266,6 +266,66 @@ WT_TEST_IN_WORLD(two_mlps_in_sequence__are_captured_whole, w)
     IS_AS_IMMEDIATE(w, call_module, m, {NULL, {20, 10}, true});
 }
 
+/* Attention over the rows: weights of queries, keys and values are sharded by columns, the last one
+ * by rows; each of the three asks for all rows of its own. */
+FUNCTION(attend)
+{
+    weft_mesh *mesh = ((struct wt_world *)state)->mesh;
+    weft_tensor *of[3], *scores;
+
+    for (int i = 0; i < 3; i++) {
+        of[i] = weft_linear(weft_redistribute(in[0], NULL), in[i + 1], NULL, 1);
+        if (!of[i]) return weft_error_status();
+    }
+    scores = weft_softmax(weft_full_tensor(weft_matmul_t(of[0], of[1], false, true)), -1);
+    scores = weft_from_local(scores, mesh, NULL, NULL);
+    GIVE(weft_redistribute(weft_linear(weft_matmul(scores, of[2]), in[4], NULL, 1),
+                           weft_placements(mesh, "S(0)")));
+}
+
+/* The text of the list, and of its line number `line` that has `part`; NULL: there is none. */
+static const char *find_line(const char *text, const char *part, int number)
+{
+    const char *at = text - 1;
+
+    while (number-- > 0 && at) at = strstr(at + 1, part);
+    return at;
+}
+
+/* CAP-23 */
+WT_TEST_IN_WORLD(block_input__is_gathered_once, w)
+{
+    static const struct wt_compiled_input of[] = {{"S(0)", {20, 16}, true},
+                                                  {"S(0)", {16, 16}, true},
+                                                  {"S(0)", {16, 16}, true},
+                                                  {"S(0)", {16, 16}, true},
+                                                  {"S(1)", {16, 16}, true}};
+    weft_compiled *compiled = wt_compile(attend, w, true);
+    char text[16000] = {0};
+    FILE *out;
+
+    IS_AS_IMMEDIATE(w, attend, w, {"S(0)", {20, 16}, true}, {"S(0)", {16, 16}, true},
+                    {"S(0)", {16, 16}, true}, {"S(0)", {16, 16}, true}, {"S(1)", {16, 16}, true});
+    weft_no_grad_open();
+    for (int k = 0; k < 2; k++) {
+        weft_tensor *in[5], *y;
+
+        wt_compiled_inputs(w, in, of, 5, k);
+        WT_ALL(weft_compiled_call(compiled, in, 5, &y, 1) == WEFT_OK);
+    }
+    WT_ALL(weft_no_grad_close() == WEFT_OK);
+    WT_EQ(weft_compiled_get_counts(compiled).captures, 1);
+    out = fmemopen(text, sizeof text - 1, "w");
+    weft_compiled_print(compiled, true, out);
+    fclose(out);
+    wt_note("%s", text);
+    if (weft_world_size() == 1) return;
+    WT_ALL(find_line(text, "start all-gather(in0", 1) != NULL);
+    WT_ALL(find_line(text, "start all-gather(in0", 2) == NULL);
+    WT_ALL(find_line(text, "start all-gather(in0", 1) < find_line(text, "wait(", 1));
+    WT_ALL(find_line(text, "wait(", 1) < find_line(text, "linear(", 1));
+}
+
 /* ---- pieces of several sizes ---- */
 
 struct pieces {
