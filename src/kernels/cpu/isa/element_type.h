@@ -15,6 +15,7 @@
 #include "base/elements/dtype.h"
 #include "kernels/cpu/isa/integer_math.h"
 #include "kernels/cpu/isa/libm_vectors.h"
+#include "kernels/cpu/isa/pointwise/libm_f32.h"
 #include "kernels/cpu/isa/pointwise/special_functions_f32.h"
 #include "kernels/cpu/isa/vmath.h"
 #include "kernels/pointwise_functions.h"
