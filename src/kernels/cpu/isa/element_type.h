@@ -28,9 +28,8 @@ static inline wf_bf16 bf16_from_f32(float value)
     uint32_t bits, rounded;
 
     memcpy(&bits, &value, sizeof bits);
-    rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-    rounded = value != value ? bits | 0x400000u : rounded;
-    return (wf_bf16)(rounded >> 16);
+    rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (wf_bf16)(value != value ? (bits >> 16) | 0x40u : rounded);
 }
 #endif
 
