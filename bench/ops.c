@@ -3,6 +3,7 @@
  * bf16, one thread: time of a call, beside pytorch/ops.py, and what comes of the memory's speed.
  *
  *     run: ops
+ *     run: ops_large
  *
  *     ops [WORD]     only rows whose name has it
  */

@@ -1,6 +1,9 @@
 """Ops on plain tensors, one thread: the rows of bench/support/op_rows.def, with the same sizes and dtypes.
 
-ops.py [WORD]: only rows whose name has it."""
+ops.py [WORD]: only rows whose name has it.
+run: python ops.py
+run: python ops_large.py
+"""
 
 import math
 import sys

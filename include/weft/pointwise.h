@@ -6,8 +6,8 @@
  * integer and float, where tensors without dims only count when their kind is higher; functions of
  * floats take integers as f32. Numbers beside a tensor are rounded to its computing type (f32 for
  * bf16 and f16), and are never part of a cache key; one that is not whole makes f32 of integers,
- * any makes i64 of bool. What is not a number stays so. Functions of the C library (sin, erf,
- * log1p, ...) are within 4 units of the last place of f32 and f64, others within 3 except where
+ * any makes i64 of bool. What is not a number stays so. Functions (exp, sin, erf, lgamma, ...) are
+ * within 2 units of the last place of f32 and 4 of f64, what is made of several within more where
  * vmath.h says so; the result of an element never depends on where it is stored.
  *
  * Every function here: all inputs on one mesh (or all plain; plain one-element tensors mix with

@@ -124,6 +124,39 @@ static const struct {
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
+/* What f32 has of each exponent must be within 2 ulp. */
+static const struct {
+    const char *name;
+    wf_kernel_prepare *kernel;
+    exact *of;
+    double least, most; /* of sizes; negative numbers too where `least` is 0 */
+} everywhere[] = {
+    {"exp", wf_cpu_exp, exact_exp, 0, 103},
+    {"exp2", wf_cpu_exp2, exp2l, 0, 126},
+    {"expm1", wf_cpu_expm1, expm1l, 0, 88},
+    {"log", wf_cpu_log, exact_log, 1e-45, 3e38},
+    {"log2", wf_cpu_log2, log2l, 1e-45, 3e38},
+    {"log10", wf_cpu_log10, log10l, 1e-45, 3e38},
+    {"log1p", wf_cpu_log1p, log1pl, 1e-45, 3e38},
+    {"sin", wf_cpu_sin, sinl, 0, 3e38},
+    {"cos", wf_cpu_cos, cosl, 0, 3e38},
+    {"tan", wf_cpu_tan, tanl, 0, 3e38},
+    {"asin", wf_cpu_asin, asinl, 0, 1},
+    {"acos", wf_cpu_acos, acosl, 0, 1},
+    {"atan", wf_cpu_atan, atanl, 0, 3e38},
+    {"sinh", wf_cpu_sinh, sinhl, 0, 88},
+    {"cosh", wf_cpu_cosh, coshl, 0, 88},
+    {"tanh", wf_cpu_tanh, exact_tanh, 0, 3e38},
+    {"asinh", wf_cpu_asinh, asinhl, 0, 3e38},
+    {"acosh", wf_cpu_acosh, acoshl, 1, 3e38},
+    {"atanh", wf_cpu_atanh, atanhl, 0, 0.9999999},
+    {"erf", wf_cpu_erf, erfl, 0, 3e38},
+    {"erfc", wf_cpu_erfc, erfcl, 0, 9},
+    {"lgamma", wf_cpu_lgamma, lgammal, 1e-45, 1e36},
+    {"sigmoid", wf_cpu_sigmoid, exact_sigmoid, 0, 87},
+};
+enum { EVERYWHERE = sizeof everywhere / sizeof *everywhere, OF_AN_EXPONENT = 128 };
+
 static double ulp_of(weft_dtype dtype, double value)
 {
     double size = fabs(value);
@@ -167,6 +200,54 @@ WT_UNIT(functions__stay_within_their_ulps)
         measure(f, WEFT_F32);
         measure(f, WEFT_F64);
     }
+}
+
+/* Numbers of every exponent that f32 has, those without a leading 1 too. */
+static int draw_everywhere(int f, double *values)
+{
+    uint32_t state = 1;
+    int n = 0;
+
+    for (uint32_t i = 0; i < 255 * OF_AN_EXPONENT; i++) {
+        uint32_t bits;
+        float v;
+
+        state = state * 1664525u + 1013904223u;
+        bits = i / OF_AN_EXPONENT << 23 | state >> 9;
+        memcpy(&v, &bits, sizeof v);
+        if (v == 0 || (double)v < everywhere[f].least || (double)v > everywhere[f].most) continue;
+        values[n++] = everywhere[f].least == 0 && i % 2 ? -(double)v : (double)v;
+    }
+    return n;
+}
+
+static void measure_everywhere(int f)
+{
+    static const int64_t room[] = {255 * OF_AN_EXPONENT};
+    struct operand x = operand_new(WEFT_F32, PLAIN, 1, room);
+    struct operand y = operand_new(WEFT_F32, PLAIN, 1, room);
+    struct wf_scalars scalars = {.s = {0}};
+    int n;
+
+    for (int64_t i = 0; i < room[0]; i++) x.values[i] = 1;
+    n = draw_everywhere(f, x.values);
+    operand_write(&x);
+    call(everywhere[f].kernel, &y, 1, (struct operand *[]){&x}, &scalars);
+    for (int i = 0; i < n; i++) {
+        long double want = everywhere[f].of(x.values[i]);
+        double error = (double)fabsl(y.values[i] - want) / ulp_of(WEFT_F32, (double)want);
+
+        if (isinf((float)want) && isinf(y.values[i])) continue;
+        ck_assert_msg(error <= 2, "%s: isa %d: at %.9g %.2f ulp", everywhere[f].name,
+                      wf_kernels_isa_level(), x.values[i], error);
+    }
+    OPERANDS_FREE(&x, &y);
+}
+
+WT_UNIT(functions__of_f32_are_within_2_ulp_everywhere)
+{
+    EACH_ISA
+    for (int f = 0; f < EVERYWHERE; f++) measure_everywhere(f);
 }
 
 static void same(const char *what, double x, double got, double want)

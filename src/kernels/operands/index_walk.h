@@ -53,8 +53,8 @@ void wf_index_walk_free(struct wf_index_walk *walk);
 /** Elements of a block of rows. */
 enum { WF_INDEX_BLOCK = 256 };
 
-/** What is done with `n` rows that follow each other: row i belongs to `table` + place[i], in bytes;
- *  place[i] is -1 where this rank has none of it. */
+/** What is done with `n` rows that follow each other: row i belongs to `table` + place[i], in
+ * bytes; place[i] is -1 where this rank has none of it. */
 typedef void wf_index_visit(const struct wf_index_walk *walk, const void *with, char *table,
                             int64_t n, const int64_t *place, char *rows);
 

@@ -15,6 +15,7 @@
 #include "base/elements/dtype.h"
 #include "kernels/cpu/isa/integer_math.h"
 #include "kernels/cpu/isa/libm_vectors.h"
+#include "kernels/cpu/isa/pointwise/libm_f32.h"
 #include "kernels/cpu/isa/pointwise/special_functions_f32.h"
 #include "kernels/cpu/isa/vmath.h"
 #include "kernels/pointwise_functions.h"
@@ -27,9 +28,8 @@ static inline wf_bf16 bf16_from_f32(float value)
     uint32_t bits, rounded;
 
     memcpy(&bits, &value, sizeof bits);
-    rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-    rounded = value != value ? bits | 0x400000u : rounded;
-    return (wf_bf16)(rounded >> 16);
+    rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (wf_bf16)(value != value ? (bits >> 16) | 0x40u : rounded);
 }
 #endif
 

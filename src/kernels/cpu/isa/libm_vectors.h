@@ -26,17 +26,20 @@
     static inline float name##_f32(float a, float b) { return name##f(a, b); }                     \
     static inline double name##_f64(double a, double b) { return name(a, b); }
 #define OF_ONE(name) VECTORS(name, double) VECTORS_F(name##f, float) PLAIN_OF_ONE(name)
+/* f32 has its own (pointwise/libm_f32.h). */
+#define OF_DOUBLE(name)                                                                            \
+    VECTORS(name, double) static inline double name##_f64(double v) { return name(v); }
 #define OF_TWO(name)                                                                               \
     VECTORS(name, double, double) VECTORS_F(name##f, float, float) PLAIN_OF_TWO(name)
 
 OF_ONE(exp2)
 OF_ONE(log2)
-OF_ONE(log10)
+OF_DOUBLE(log10)
 OF_ONE(log1p)
 OF_ONE(sin)
 OF_ONE(cos)
-OF_ONE(tan)
-OF_ONE(asin)
+OF_DOUBLE(tan)
+OF_DOUBLE(asin)
 OF_ONE(acos)
 OF_ONE(atan)
 OF_ONE(sinh)
@@ -44,7 +47,7 @@ OF_ONE(cosh)
 OF_ONE(asinh)
 OF_ONE(acosh)
 OF_ONE(atanh)
-OF_ONE(erf)
+OF_DOUBLE(erf)
 OF_ONE(erfc)
 OF_TWO(atan2)
 OF_TWO(hypot)
@@ -63,4 +66,5 @@ static const double most_f64 = DBL_MAX;
 #undef PLAIN_OF_ONE
 #undef PLAIN_OF_TWO
 #undef OF_ONE
+#undef OF_DOUBLE
 #undef OF_TWO

@@ -29,12 +29,13 @@ static void start_min_of_bool(int64_t n, void *acc)
 
 #define LOOPS(tag, op)                                                                             \
     {                                                                                              \
-        op##_line_##tag, op##_lines_##tag, op##_columns_##tag, op##_start_##tag, op##_finish_##tag,                  \
-            op##_finish_wide_##tag                                                                 \
+        op##_line_##tag, op##_lines_##tag, op##_columns_##tag, op##_start_##tag,                   \
+            op##_finish_##tag, op##_finish_wide_##tag                                              \
     }
 #define COUNT(tag)                                                                                 \
     {                                                                                              \
-        count_line_##tag, count_lines_##tag, count_columns_##tag, start_count, finish_count, finish_count             \
+        count_line_##tag, count_lines_##tag, count_columns_##tag, start_count, finish_count,       \
+            finish_count                                                                           \
     }
 #define FLOATS(op)                                                                                 \
     {                                                                                              \
@@ -58,8 +59,8 @@ const struct wf_reductions WF_ISA_NAME(wf_reductions) = {
             [WEFT_I32] = LOOPS(i32, min),
             [WEFT_I64] = LOOPS(i64, min),
             [WEFT_U8] = LOOPS(u8, min),
-            [WEFT_BOOL] = {min_line_u8, min_lines_u8, min_columns_u8, start_min_of_bool, min_finish_u8,
-                           min_finish_wide_u8}},
+            [WEFT_BOOL] = {min_line_u8, min_lines_u8, min_columns_u8, start_min_of_bool,
+                           min_finish_u8, min_finish_wide_u8}},
     .prod = ALL(prod),
     .count = {[WEFT_F32] = COUNT(f32),
               [WEFT_F64] = COUNT(f64),

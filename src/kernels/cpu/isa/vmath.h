@@ -2,9 +2,10 @@
  * vmath.h: exp, log, tanh, sigmoid, the normal distribution and pow for float and double, without
  * branches or tables, so that loops around them vectorise.
  *
- * exp and log are within 2 ulp, tanh and sigmoid within 3, normcdf within 6 in both tails until the
- * result is subnormal (tests/kernels/test_vmath.c). Infinities, NaN and subnormals go as in libm.
- * The polynomials come from tools/fit_vmath.py; vmath.inc holds the functions, once for both types.
+ * exp and log are within 2 ulp, tanh and sigmoid within 2 (f64: 3), normcdf within 6 in both tails
+ * until the result is subnormal (tests/kernels/test_vmath.c). Infinities, NaN and subnormals go as
+ * in libm. The polynomials come from tools/fit_vmath.py; vmath.inc holds the functions, once for
+ * both types.
  */
 #pragma once
 
@@ -30,6 +31,17 @@ static inline float log_tail_f32(float x)
 
     p = p * x + 0.39988776f;
     p = p * x + 0.666666851f;
+    return p;
+}
+
+static inline float tanh_tail_f32(float x)
+{
+    float p = -0.0075582361688f;
+
+    p = p * x + 0.0216917158f;
+    p = p * x - 0.0539581851f;
+    p = p * x + 0.13333313208f;
+    p = p * x - 0.3333333327f;
     return p;
 }
 
@@ -63,6 +75,7 @@ static inline float mills_f32(float x)
 #define WF_LN2_LO -2.12194440e-4f
 #define WF_EXP_MIN -104.0f /* below: 0 */
 #define WF_EXP_MAX 89.0f   /* above: infinity */
+#define WF_TANH_NEAR 0.4f  /* below: an odd polynomial */
 #define WF_TANH_MAX 10.0f  /* above: 1 */
 #define WF_PHI_MAX 14.5f   /* beyond: 0 or 1 */
 #define WF_MILLS_K 4.0f
@@ -100,6 +113,21 @@ static inline double log_tail_f64(double x)
     p = p * x + 0.2857142857080284798;
     p = p * x + 0.4000000000000087823;
     p = p * x + 0.6666666666666666646;
+    return p;
+}
+
+static inline double tanh_tail_f64(double x)
+{
+    double p = -2.1355748984762088436e-4;
+
+    p = p * x + 5.8709113260934971e-4;
+    p = p * x - 0.0014556505165169029;
+    p = p * x + 0.0035921212955290918;
+    p = p * x - 0.0088632353843908021;
+    p = p * x + 0.0218694885343883623;
+    p = p * x - 0.05396825396824321147;
+    p = p * x + 0.1333333333333333081;
+    p = p * x - 0.33333333333333333332;
     return p;
 }
 
@@ -145,6 +173,7 @@ static inline double mills_f64(double x)
 #define WF_LN2_LO 1.90821492927058770002e-10
 #define WF_EXP_MIN -746.0
 #define WF_EXP_MAX 710.0
+#define WF_TANH_NEAR 0.25
 #define WF_TANH_MAX 20.0
 #define WF_PHI_MAX 39.0
 #define WF_MILLS_K 5.0

@@ -13,6 +13,7 @@
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "kernels/cpu/moves/embedding.h"
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 #include "kernels/cpu/scratch.h"
@@ -74,8 +75,9 @@ struct put {
     bool from_zero;
     struct wf_operand rows;
     int row_operand, table_operand, index_operand[WF_MAX_INDICES];
-    join_row *join;                               /* NULL: put */
-    wf_elementwise_loop *widen, *round;           /* of 16-bit floats that are joined, NULL: none */
+    join_row *join;                     /* NULL: put */
+    join_row *add_row;                  /* for rows of floats that are added; NULL: join */
+    wf_elementwise_loop *widen, *round; /* of 16-bit floats that are joined, NULL: none */
     struct wf_tensor_desc wide_result, wide_rows; /* the same in f32 */
     int64_t n, n_rows, bytes;                     /* elements of the result and of the rows */
 };
@@ -96,6 +98,16 @@ static void put_rows(const struct wf_index_walk *walk, const void *with, char *t
     (void)with;
     for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
         if (place[i] >= 0) memcpy(table + place[i], rows, (size_t)walk->row_bytes);
+}
+
+/* Sums of long rows in the machine's vectors. */
+static void add_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
+                     const int64_t *place, char *rows)
+{
+    const struct put *p = with;
+
+    for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
+        if (place[i] >= 0) p->add_row(walk->row_elements, table + place[i], rows);
 }
 
 static void join_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
@@ -133,6 +145,7 @@ static wf_index_visit *visit_of_rows(const struct put *p)
 
     if (bytes && p->join == add_f32) return add_each_f32;
     if (bytes && p->join == add_f64) return add_each_f64;
+    if (p->add_row) return add_rows;
     if (p->join) return join_rows;
     return bytes == 2   ? put_2_bytes
            : bytes == 4 ? put_4_bytes
@@ -142,6 +155,7 @@ static wf_index_visit *visit_of_rows(const struct put *p)
 
 static void begin_result(const struct put *p, void *result, const void *const *in)
 {
+    if (p->widen && p->from_zero) return;      /* zeros are made wide */
     if (p->from_zero || !in[p->table_operand]) /* a table that another rank counts */
         memset(result, 0, (size_t)(p->n * p->bytes));
     else
@@ -161,7 +175,10 @@ static void run_put(const struct wf_kernel_call *k, void *const *out, const void
         const void *from = out[0];
 
         result = scratch + wf_scratch_round_up(p->rows.scratch);
-        p->widen(p->n, result, &from, scalars);
+        if (p->from_zero)
+            memset(result, 0, (size_t)p->n * sizeof(float));
+        else
+            p->widen(p->n, result, &from, scalars);
         from = rows;
         rows = result + wf_scratch_round_up((size_t)p->n * sizeof(float));
         p->widen(p->n_rows, rows, &from, scalars);
@@ -211,6 +228,8 @@ static weft_status prepare_put(struct wf_kernel_call *k, struct wf_index_operand
     if (p->widen) p->wide_result.dtype = p->wide_rows.dtype = WEFT_F32;
     if (mode >= 0) p->join = joins[p->wide_result.dtype][mode];
     if (mode >= 0 && !p->join) return wf_fail_no_kernel(k, y->dtype);
+    if (p->join == add_f32) p->add_row = WF_ISA_PICK(wf_embedding_f32)->add;
+    if (p->join == add_f64) p->add_row = WF_ISA_PICK(wf_embedding_f64)->add;
     o->table = &p->wide_result;
     o->rows = &p->wide_rows;
     WF_TRY(wf_index_walk_make(k, &p->walk, o));

@@ -1,0 +1,68 @@
+/*
+ * libm_f32.h: functions of f32 that the C library's vectors (libm_vectors.h) have with errors of
+ * more than 2 ulp, within 2 here. Coefficients: tools/fit_vmath.py.
+ */
+#pragma once
+
+#include "kernels/cpu/isa/vmath.h"
+
+/** asin(s) = s + s z P(z) for z = s^2 <= 1/4. */
+static inline float asin_tail_f32(float z)
+{
+    float p = 0.03369084729f;
+
+    p = p * z + 0.0171492383f;
+    p = p * z + 0.03110066275f;
+    p = p * z + 0.04459940153f;
+    p = p * z + 0.07500094544f;
+    p = p * z + 0.1666666634f;
+    return p;
+}
+
+/** Beyond 1/2 by asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2)). */
+static inline float asin_f32(float x)
+{
+    float size = x < 0 ? -x : x;
+    float z = size > 0.5f ? 0.5f - 0.5f * size : x * x, s = size > 0.5f ? sqrtf(z) : size;
+    float y = s + s * (z * asin_tail_f32(z));
+
+    y = size > 0.5f ? 1.57079637f - (2 * y + 4.37113883e-8f) : y;
+    return x < 0 ? -y : y;
+}
+
+/** To 1 an odd polynomial, beyond it 1 - e^(x Q(x)), which is 1 from 4 on. */
+static inline float erf_f32(float x)
+{
+    float size = x < 0 ? -x : x, z = x * x, t = size > 4.0f ? 4.0f : size, near, far;
+    float p = 8.379755579e-5f, q = 2.536835421e-7f;
+
+    p = p * z - 8.161986539e-4f;
+    p = p * z + 0.005204578779f;
+    p = p * z - 0.02686169995f;
+    p = p * z + 0.1128375366f;
+    p = p * z - 0.3761263838f;
+    near = size + size * (z * p + 0.12837916709551257f);
+    q = q * t - 4.008121932e-6f;
+    q = q * t + 8.45070498e-6f;
+    q = q * t + 2.976047372e-4f;
+    q = q * t - 0.003732554641f;
+    q = q * t + 0.02413886044f;
+    q = q * t - 0.1068022087f;
+    q = q * t - 0.634756031f;
+    q = q * t - 1.128755852f;
+    far = 1 - exp_f32(t * q);
+    near = size < 1.0f ? near : far;
+    return x < 0 ? -near : near;
+}
+
+/** log x in two terms of log10 e. */
+static inline float log10_f32(float x)
+{
+    float y = log_f32(x), more = y * -1.00979e-8f;
+
+    /* infinities have no second term */
+    return y - y == 0 ? y * 0.43429449200630188f + more : y;
+}
+
+/** Of large numbers too: the C library's vectors of double, rounded. */
+static inline float tan_f32(float x) { return (float)tan((double)x); }
