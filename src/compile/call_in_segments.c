@@ -47,8 +47,8 @@ static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const 
     if (!made) {
         compiled->failed = MOST_TRIES;
         compiled->counts.immediate++;
-        if (status == WEFT_OK) wf_compiled_log_reason(compiled);
-        return status;
+        if (status == WEFT_OK && weft_error_status() == WEFT_OK) wf_compiled_log_reason(compiled);
+        return status == WEFT_OK ? weft_error_status() : status;
     }
     if (is_known(compiled, made, n_candidates)) {
         wf_segmented_free(made);

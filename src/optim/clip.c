@@ -102,7 +102,9 @@ static weft_status collect_gradients(struct gradients *all, weft_module *module)
     WF_TRY(weft_module_each_parameter(module, add_parameter_to_clip, all));
     WF_TRY(weft_reduce_gradients(all->items, all->count));
     all->count = 0;
-    return weft_module_each_parameter(module, collect_gradient, all);
+    WF_TRY(weft_module_each_parameter(module, collect_gradient, all));
+    wf_recorder_leave("clip_grad: gradients are read"); /* the ops that reduced them have run now */
+    return WEFT_OK;
 }
 
 static void free_gradient_list(struct gradients *all)

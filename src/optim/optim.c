@@ -351,6 +351,7 @@ static weft_status prepare_slot_step(weft_optim *optim, struct wf_optim_slot *sl
     struct wf_optimizer_item *item = &items[*n_items];
     struct wf_optimizer_step_arrays arrays = arrays_of_slot(optim, slot);
 
+    if (kind->update) wf_recorder_leave("%s computes its constants on the host", kind->name);
     wf_tensor_before_write(slot->tensor, kind->name);
     slot->step++;
     if (kind->update) return kind->update(slot, &arrays, lr);

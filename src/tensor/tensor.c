@@ -266,8 +266,9 @@ int64_t weft_tensor_version(const weft_tensor *t)
 
 void weft_increment_version(weft_tensor *t)
 {
-    if (t && wf_tensor_check_alive(t, "increment_version") == WEFT_OK)
-        wf_tensor_before_write(t, "weft_increment_version");
+    if (!t || wf_tensor_check_alive(t, "increment_version") != WEFT_OK) return;
+    wf_recorder_leave("increment_version: the program writes elements");
+    wf_tensor_before_write(t, "weft_increment_version");
 }
 
 int64_t wf_tensor_live_count(void) { return handles.made - handles.released; }

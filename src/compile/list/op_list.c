@@ -72,7 +72,10 @@ void wf_op_list_free(struct wf_op_list *list)
     for (int i = 0; i < list->n_nodes; i++) clear_node(&list->nodes[i]);
     for (int s = 0; s < list->n_storages; s++)
         if (list->storages[s].block) wf_block_release(list->storages[s].block);
-    for (int i = 0; i < list->n_results; i++) release_operand(&list->results[i].at);
+    for (int i = 0; i < list->n_results; i++) {
+        release_operand(&list->results[i].at);
+        weft_release(list->results[i].outside);
+    }
     for (int i = 0; i < list->n_gradients; i++) {
         release_operand(&list->gradients[i].at);
         if (list->gradients[i].before) wf_layout_release(list->gradients[i].before);
@@ -119,6 +122,7 @@ struct wf_op_list *wf_op_list_copy(const struct wf_op_list *list)
     for (int i = 0; i < list->n_results; i++) {
         copy->results[i] = list->results[i];
         copy->results[i].at = wf_operand_retain(copy->results[i].at);
+        weft_retain(copy->results[i].outside);
     }
     return copy;
 }
@@ -231,6 +235,39 @@ uint64_t wf_op_list_steps(const struct wf_op_list *list)
         hash = wf_hash_bytes(words, sizeof words);
     }
     wf_free(number);
+    return hash;
+}
+
+static bool has_collective(const struct wf_redist_program *program)
+{
+    for (int i = 0; program && i < program->n_actions; i++)
+        if (program->actions[i].act == WF_ACT_COLL) return true;
+    return false;
+}
+
+bool wf_list_node_communicates(const struct wf_list_node *node)
+{
+    if (node->kind == WF_LIST_START || node->kind == WF_LIST_WAIT) return true;
+    if (node->kind == WF_LIST_MOVE) return has_collective(node->move->program);
+    return node->kind == WF_LIST_KERNEL && node->plan->op == WF_OP_to_mesh;
+}
+
+uint64_t wf_op_list_collectives(const struct wf_op_list *list)
+{
+    uint64_t hash = 0;
+
+    for (int i = 0; i < list->n_nodes; i++) {
+        const struct wf_list_node *node = &list->nodes[i];
+        uint64_t words[5] = {hash, node->kind};
+
+        if (!wf_list_node_communicates(node) || node->kind == WF_LIST_WAIT) continue;
+        if (node->kind == WF_LIST_START) {
+            words[2] = node->action->coll;
+            words[3] = node->action->axes;
+            words[4] = node->action->reduce;
+        }
+        hash = wf_hash_bytes(words, sizeof words);
+    }
     return hash;
 }
 

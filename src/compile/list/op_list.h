@@ -103,6 +103,7 @@ struct wf_list_node {
 /** A tensor that comes out of the list. */
 struct wf_list_result {
     struct wf_operand at; /* storage -1: NULL */
+    weft_tensor *outside; /* it is this tensor itself; one reference. NULL: it is not */
     int same_as_input;    /* it is this input itself; -1: it is not */
     bool requires_grad;
 };
@@ -130,6 +131,8 @@ struct wf_op_list {
     bool draws_borrowed;                 /* or another's */
     struct wf_step_draws *forward_draws; /* of a backward list: the forward list's */
     bool lowered;
+    bool keeps_collectives; /* passes leave each where it is: what a rank knows of the list (what is
+                               still held) other ranks may not */
 };
 
 struct wf_op_list *wf_op_list_new(void);
@@ -166,6 +169,12 @@ bool wf_op_lists_equal_to(const struct wf_op_list *a, const struct wf_op_list *b
 /** Which ops come after one another and what each reads, whatever the sizes: equal for lists that
  * differ in shapes alone. */
 uint64_t wf_op_list_steps(const struct wf_op_list *list);
+
+/** Ranks take part together: a move with a collective, its start or wait, a move between meshes. */
+bool wf_list_node_communicates(const struct wf_list_node *node);
+
+/** The collectives of a list of the lower level, in order: equal where ranks do the same ones. */
+uint64_t wf_op_list_collectives(const struct wf_op_list *list);
 
 /** A node writes to bytes that are there after the run, or does what no storage shows. */
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node);

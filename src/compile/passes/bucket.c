@@ -215,6 +215,7 @@ int wf_pass_bucket(struct wf_op_list *list)
     struct walk walk = {.list = list, .old = list->nodes, .n_old = list->n_nodes};
     int changed;
 
+    if (list->keeps_collectives) return 0;
     walk.wait_of = wf_calloc((size_t)list->n_nodes + 1, sizeof *walk.wait_of);
     walk.at = wf_calloc((size_t)list->n_nodes + 1, sizeof(struct bucket *));
     changed = decide(&walk);

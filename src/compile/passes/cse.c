@@ -52,6 +52,7 @@ static bool may_be_shared(const struct walk *walk, const struct wf_list_node *no
 {
     if (node->kind != WF_LIST_KERNEL && node->kind != WF_LIST_MOVE) return false;
     if (node->in_place || node->draws || !node->plan || node->n_in == 0) return false;
+    if (walk->list->keeps_collectives && wf_list_node_communicates(node)) return false;
     if (node->kind == WF_LIST_KERNEL && wf_ops[node->plan->op].attrs == WF_ATTRS_registered)
         return false; /* a program's function may do more than fill its result */
     for (int j = 0; j < node->n_out; j++) {

@@ -29,6 +29,7 @@ static bool is_needed(const struct wf_op_list *list, const struct wf_list_node *
                       const struct walk *walk)
 {
     if (wf_list_node_has_effect(list, node)) return true;
+    if (list->keeps_collectives && wf_list_node_communicates(node)) return true;
     return is_read(node, walk);
 }
 
@@ -43,7 +44,8 @@ int wf_pass_dead(struct wf_op_list *list)
         if (node->kind == WF_LIST_WAIT) { /* with its start */
             const struct wf_list_node *start = &list->nodes[node->started];
 
-            node->dead = !wf_list_node_has_effect(list, start) && !is_read(start, &walk);
+            node->dead = !list->keeps_collectives && !wf_list_node_has_effect(list, start) &&
+                         !is_read(start, &walk);
         } else {
             node->dead = !is_needed(list, node, &walk);
         }

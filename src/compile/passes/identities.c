@@ -31,6 +31,7 @@ static const struct wf_list_node *undone_by(const struct walk *walk,
     int s = node->in[0].storage;
 
     if (node->kind != WF_LIST_MOVE || walk->move_to[s] < 0 || walk->writers[s] != 1) return NULL;
+    if (walk->list->keeps_collectives && wf_list_node_communicates(node)) return NULL;
     first = &walk->list->nodes[walk->move_to[s]];
     if (first->out[0].offset != node->in[0].offset || first->move->to != node->move->from ||
         first->move->from != node->move->to)

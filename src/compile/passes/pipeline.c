@@ -513,6 +513,7 @@ int wf_pass_pipeline(struct wf_op_list *list)
     struct walk walk = {.list = list, .n_old = list->n_nodes};
     int changed;
 
+    if (list->keeps_collectives) return 0;
     walk.uses = wf_calloc((size_t)list->n_storages + 1, sizeof *walk.uses);
     walk.jobs = wf_calloc((size_t)list->n_nodes + 1, sizeof(struct job *));
     count_uses(&walk);

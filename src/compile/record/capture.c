@@ -70,6 +70,9 @@ static void add_results(struct capture *c, weft_tensor *const *out, int n_out)
         result->same_as_input = input_of_handle(c, out[i]);
         if (result->same_as_input >= 0) continue;
         result->at = wf_recording_operand(&c->recorder, out[i]);
+        if (list->storages[result->at.storage].kind == WF_STORAGE_EXTERNAL &&
+            !(out[i]->node && !out[i]->node->used))
+            result->outside = weft_retain(out[i]);
         result->requires_grad = out[i]->requires_grad && out[i]->node && !out[i]->node->used;
         if (list->storages[result->at.storage].kind == WF_STORAGE_MADE &&
             !list->storages[result->at.storage].written && out[i]->block->bytes)
@@ -223,6 +226,8 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
 
     variant->refs = 1;
     variant->name = wf_strdup(f->name);
+    variant->mesh = mesh_of_capture(c);
+    if (variant->mesh) weft_mesh_retain(variant->mesh);
     variant->passes_off = f->passes_off ? wf_strdup(f->passes_off) : NULL;
     variant->backend = f->backend;
     variant->guards = guards;
@@ -233,16 +238,6 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
     for (int i = 0; i < variant->forward->n_results; i++)
         variant->differentiable |= variant->forward->results[i].requires_grad;
     return variant;
-}
-
-static void free_forward(struct wf_captured_forward *forward)
-{
-    for (int i = 0; i < forward->n_in; i++) weft_release(forward->aliases[i]);
-    for (int i = 0; i < forward->n_out; i++) weft_release(forward->out[i]);
-    for (int i = 0; i < forward->n_blocks; i++) wf_block_release(forward->blocks[i].block);
-    wf_free(forward->aliases);
-    wf_free(forward->out);
-    wf_free(forward->blocks);
 }
 
 /* Results that are the inputs themselves are the caller's own handles. */
@@ -298,6 +293,9 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     wf_recording_begin(&c->recorder);
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(&c->recorder, c->forward.aliases[i], i);
+    c->recorder.inputs = in;
+    c->recorder.aliases = c->forward.aliases;
+    c->recorder.n_inputs = n_in;
     if (f->module) wf_guards_add_module(guards, f->module);
     observer = wf_observer_add(WF_EVENT_ENTER, note_module, guards);
     status = call_function(f, c, out, n_out);
@@ -316,7 +314,7 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     else
         wf_guards_free(guards);
     if (result->variant && result->reason[0]) result->variant->unusable = wf_strdup(result->reason);
-    free_forward(&c->forward);
+    wf_captured_forward_free(&c->forward);
     wf_recording_free(&c->recorder);
     wf_free(c);
     return status;

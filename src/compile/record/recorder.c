@@ -170,12 +170,22 @@ static void break_with_op(struct wf_list_recorder *r, const char *what, const ch
 
 /* ---- nodes ---- */
 
+static int index_of(weft_tensor *const *tensors, int n, const weft_tensor *t)
+{
+    for (int i = 0; tensors && i < n; i++)
+        if (tensors[i] == t) return i;
+    return -1;
+}
+
 /* Before its block is known: a tensor from outside is kept, with what a list depends on. */
 static void note_external(struct wf_list_recorder *r, weft_tensor *t)
 {
-    int s = wf_recording_find(r, t->block);
+    int s = wf_recording_find(r, t->block), input = index_of(r->inputs, r->n_inputs, t);
     bool leaf = t->requires_grad && !t->node;
 
+    if (input >= 0) /* the function has its own handles to its inputs */
+        break_with_op(r, "%s reads an input by a handle from outside: give it as another input",
+                      wf_current_context.op);
     if (s >= 0 && (r->list->storages[s].kind != WF_STORAGE_EXTERNAL || !leaf)) return;
     for (int i = 0; i < r->n_externals; i++)
         if (r->externals[i].tensor == t) return;
@@ -470,6 +480,8 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
     struct wf_list_gradient *gradient = find_gradient(list, leaf);
     const weft_tensor *grad = leaf->grad;
 
+    if (index_of(r->aliases, r->n_inputs, leaf) >= 0 && !r->is_backward)
+        wf_recording_break(r, "backward within it reaches an input: call backward behind it");
     if (gradient || r->is_backward) return; /* a recomputed function's own leaf */
     list->gradients = wf_array_grow(list->gradients, list->n_gradients, sizeof *list->gradients);
     gradient = &list->gradients[list->n_gradients++];

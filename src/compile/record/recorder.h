@@ -41,8 +41,11 @@ struct wf_list_recorder {
     struct wf_recorder base;
     struct wf_op_list *list;
     struct wf_block_map blocks;
-    int executing;       /* depth: what runs now is written down as a whole */
-    bool segments;       /* what cannot be in a list ends a segment, and another begins */
+    int executing; /* depth: what runs now is written down as a whole */
+    bool segments; /* what cannot be in a list ends a segment, and another begins */
+    weft_tensor *const *inputs, *const *aliases; /* as they were given, and as the function gets
+                                                    them; NULL: the same */
+    int n_inputs;
     uint64_t tape_start; /* nodes that were on the tape before */
     int pending_writes;  /* writes in place of which no node has come yet */
     const char *pending_op;

@@ -12,117 +12,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "compile/list/lower.h"
-#include "compile/passes/passes.h"
-#include "compile/tools/dump.h"
 #include "redistribute/in_flight.h"
-
-/* ---- segments ---- */
-
-/* Made within the segment and dead at its end: all others have an address from outside. */
-static bool *given_storages(const struct wf_op_list *list, int first, int end,
-                            const struct wf_list_break *at_end)
-{
-    bool *given = wf_malloc((size_t)list->n_storages + 1);
-
-    memset(given, true, (size_t)list->n_storages + 1);
-    for (int i = first; i < end; i++) {
-        const struct wf_list_node *node = &list->nodes[i];
-
-        for (int j = 0; j < node->n_out; j++) {
-            int s = node->out[j].storage;
-            bool alive = s >= 0 && s < at_end->n_alive && at_end->alive[s];
-
-            if (s < 0 || node->in_place || node->kind == WF_LIST_VIEW) continue;
-            given[s] =
-                alive || list->storages[s].kind != WF_STORAGE_MADE || list->storages[s].from_host;
-        }
-    }
-    return given;
-}
-
-/* `moves`: NULL, or where the list as it was before lowering goes. */
-static struct wf_program *program_of(struct wf_op_list *list, bool improve, const char *off,
-                                     struct wf_op_list **moves)
-{
-    if (improve) wf_passes_run(list, off);
-    if (moves) *moves = wf_op_list_copy(list);
-    wf_op_list_lower(list);
-    if (improve) wf_passes_run(list, off);
-    return wf_program_new(list);
-}
-
-static void report_segment(const struct wf_segmented *s, const struct wf_list_segment *segment,
-                           const char *name)
-{
-    struct wf_variant as_variant = {.forward = segment->list,
-                                    .forward_moves = segment->moves,
-                                    .forward_program = segment->program,
-                                    .name = wf_format("%s.segment%d", name, s->n_segments - 1)};
-
-    wf_variant_report(&as_variant);
-    wf_free(as_variant.name);
-}
-
-static bool add_segment(struct wf_segmented *s, int first, const struct wf_list_break *at_end,
-                        const struct wf_captured_function *f)
-{
-    struct wf_list_segment *segment = &s->segments[s->n_segments++];
-
-    segment->first = first;
-    segment->end = at_end->node;
-    segment->given = given_storages(s->list, first, at_end->node, at_end);
-    segment->list = wf_op_list_cut(s->list, first, at_end->node, segment->given);
-    segment->program = program_of(segment->list, true, f->passes_off, &segment->moves);
-    if (!segment->program) return false;
-    if (f->backend && wf_program_hand_to_backend(segment->program, f->backend) != WEFT_OK)
-        return false;
-    report_segment(s, segment, f->name);
-    return true;
-}
-
-struct wf_segmented *wf_segmented_new(struct wf_list_recorder *r, struct wf_guards *guards,
-                                      const struct wf_captured_function *f)
-{
-    struct wf_segmented *s = WF_NEW(struct wf_segmented);
-    int first = 0;
-
-    s->guards = guards;
-    s->list = r->list;
-    s->steps = wf_op_list_steps(s->list);
-    s->breaks = r->breaks;
-    s->n_breaks = r->n_breaks;
-    r->list = NULL;
-    r->breaks = NULL;
-    r->n_breaks = 0;
-    s->segments = wf_calloc((size_t)s->n_breaks + 1, sizeof *s->segments);
-    for (int b = 0; b < s->n_breaks; b++) {
-        if (s->breaks[b].node == first) continue;
-        if (!add_segment(s, first, &s->breaks[b], f)) {
-            wf_segmented_free(s);
-            return NULL;
-        }
-        first = s->breaks[b].node;
-    }
-    return s;
-}
-
-void wf_segmented_free(struct wf_segmented *s)
-{
-    if (!s) return;
-    for (int i = 0; i < s->n_segments; i++) {
-        wf_program_free(s->segments[i].program);
-        wf_op_list_free(s->segments[i].list);
-        wf_op_list_free(s->segments[i].moves);
-        wf_free(s->segments[i].given);
-    }
-    for (int b = 0; b < s->n_breaks; b++) wf_free(s->breaks[b].alive);
-    wf_free(s->breaks);
-    wf_free(s->segments);
-    wf_op_list_free(s->list);
-    wf_guards_free(s->guards);
-    wf_free(s);
-}
 
 /* ---- the call that is followed ---- */
 
@@ -211,7 +101,7 @@ static void run_plain(struct follower *f)
 
     memset(given, true, (size_t)n + 1);
     list = wf_op_list_cut(f->of->list, f->done, f->at, given);
-    program = program_of(list, false, NULL, NULL);
+    program = wf_segment_program_new(list, false, NULL, NULL);
     if (!program) WF_DIE("compiled function: %s", weft_error_message());
     run_program(f, list, program);
     wf_program_free(program);
@@ -299,7 +189,7 @@ static void bind_what_was_there(struct follower *f)
         if (storage->kind == WF_STORAGE_GRADIENT) {
             const weft_tensor *grad = list->gradients[storage->index].leaf->grad;
 
-            bind(f, s, grad->block, grad->data);
+            if (grad) bind(f, s, grad->block, grad->data); /* else the program has dropped it */
         }
     }
 }
@@ -358,6 +248,16 @@ static void wait_if_async(const weft_tensor *t)
     if (t && t->in_flight && wf_redist_is_in_flight(t)) wf_tensor_wait(t);
 }
 
+/* The segment would draw the numbers that the program draws. */
+static bool same_draw(const struct follower *f, const struct wf_list_node *node,
+                      const struct wf_scalars *scalars)
+{
+    uint64_t seed, number;
+
+    wf_step_draws_numbers(f->of->list->draws, node->draw, &seed, &number);
+    return scalars->v[0] == (int64_t)seed && scalars->v[1] == (int64_t)number;
+}
+
 static bool fits_kernel(struct follower *f, const void *event)
 {
     const struct wf_kernel_run_request *call = event;
@@ -367,7 +267,8 @@ static bool fits_kernel(struct follower *f, const void *event)
     if (!node || node->kind != WF_LIST_KERNEL || node->plan != plan ||
         node->in_place != call->in_place)
         return false;
-    if (!node->draws && memcmp(&node->scalars, &call->args->scalars, sizeof node->scalars) != 0)
+    if (node->draws ? !same_draw(f, node, &call->args->scalars)
+                    : memcmp(&node->scalars, &call->args->scalars, sizeof node->scalars) != 0)
         return false;
     for (int i = 0; i < plan->n_in; i++)
         if (!fits_operand(f, &node->in[i], call->in[i])) return false;

@@ -25,7 +25,7 @@ struct wf_instance {
     enum { AWAITS_NOTHING, AWAITS_EXTERNALS, AWAITS_TARGETS } awaits; /* its leaves: a backward */
 };
 
-static void free_captured(struct wf_captured_forward *captured)
+void wf_captured_forward_free(struct wf_captured_forward *captured)
 {
     for (int i = 0; i < captured->n_in; i++) weft_release(captured->aliases[i]);
     for (int i = 0; i < captured->n_out; i++) weft_release(captured->out[i]);
@@ -158,7 +158,7 @@ static void release_instance(void *context)
     add_to_awaited(instance, -1);
     instance->awaits = AWAITS_NOTHING;
     release_grads(instance);
-    if (instance->is_capture) free_captured(&instance->captured);
+    if (instance->is_capture) wf_captured_forward_free(&instance->captured);
     instance->is_capture = false;
     release_blocks(instance);
     instance->next = variant->idle;
@@ -356,6 +356,46 @@ static weft_status record_backward(struct wf_instance *instance)
     return status;
 }
 
+static void drop_inner_tape(struct wf_captured_forward *captured)
+{
+    for (int i = 0; i < captured->n_in; i++) weft_release(captured->aliases[i]);
+    for (int i = 0; i < captured->n_out; i++) weft_release(captured->out[i]);
+    captured->n_in = captured->n_out = 0;
+}
+
+static bool is_forward_result(const struct wf_op_list *forward, int storage)
+{
+    for (int i = 0; i < forward->n_results; i++)
+        if (forward->results[i].at.storage == storage) return true;
+    return false;
+}
+
+static bool instance_holds(const struct wf_instance *instance, const struct wf_block *block)
+{
+    for (int s = 0; s < instance->variant->backward->n_storages; s++)
+        if (instance->blocks[s] == block) return true;
+    return false;
+}
+
+/* What the forward made and something still holds, though the tape is gone and it is no result: the
+ * function keeps it, and a replay would not be seen there. */
+static void look_for_kept_tensors(struct wf_instance *instance)
+{
+    struct wf_variant *variant = instance->variant;
+    const struct wf_captured_forward *captured = &instance->captured;
+
+    for (int i = 0; i < captured->n_blocks; i++) {
+        const struct wf_known_block *known = &captured->blocks[i];
+        int held = 1 + instance_holds(instance, known->block);
+
+        if (variant->forward->storages[known->storage].kind != WF_STORAGE_MADE ||
+            is_forward_result(variant->forward, known->storage) || known->block->refs <= held)
+            continue;
+        if (!variant->unusable)
+            variant->unusable = wf_strdup("it keeps a tensor that it makes: make it a result");
+    }
+}
+
 /* The tape of the capture is gone, but another backward may come: as after a replay. */
 static void become_replay(struct wf_instance *instance)
 {
@@ -375,7 +415,9 @@ static void become_replay(struct wf_instance *instance)
             instance->base[s] = backward->storages[s].base;
         }
     }
-    free_captured(&instance->captured);
+    drop_inner_tape(&instance->captured);
+    look_for_kept_tensors(instance);
+    wf_captured_forward_free(&instance->captured);
     instance->is_capture = false;
 }
 

@@ -1,12 +1,16 @@
 /* variant.c: a replay: addresses, the run, and what comes out of it. */
 #include "compile/replay/variant.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/mem.h"
+#include "comm/comm.h"
 #include "compile/list/lower.h"
 #include "compile/passes/passes.h"
 #include "compile/replay/segment.h"
 #include "compile/tools/dump.h"
+#include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
 /* ---- blocks of storages ---- */
@@ -57,6 +61,21 @@ static void record_writes(const struct wf_variant *variant, const struct wf_prog
     }
 }
 
+/* Collectives in flight may still read what the list writes. */
+static void wait_for_readers(const struct wf_variant *variant, const struct wf_program_run *run,
+                             weft_tensor *const *in)
+{
+    const struct wf_op_list *list = variant->forward;
+
+    for (int s = 0; s < list->n_storages; s++) {
+        const struct wf_block *block;
+
+        if (!list->storages[s].written || list->storages[s].kind == WF_STORAGE_MADE) continue;
+        block = block_of_storage(list, run, s, in);
+        if (block->readers > 0) wf_block_wait_readers(block);
+    }
+}
+
 /* ---- results ---- */
 
 static weft_tensor *new_handle(const struct wf_op_list *list, const struct wf_program_run *run,
@@ -77,6 +96,7 @@ static void make_results(const struct wf_op_list *list, const struct wf_program_
         const struct wf_list_result *result = &list->results[i];
 
         out[i] = result->same_as_input >= 0 ? in[result->same_as_input]
+                 : result->outside          ? result->outside
                  : result->at.storage >= 0  ? new_handle(list, run, &result->at, in)
                                             : NULL;
     }
@@ -117,6 +137,7 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
         if (in[i]) wf_wait_ready(in[i]);
     WF_TRY(wf_program_begin_run(variant->forward_program, &run));
     set_bases(list, &run, in);
+    wait_for_readers(variant, &run, in);
     wf_program_run_all(variant->forward_program, &run);
     wf_step_draws_advance(list->draws);
     record_writes(variant, &run, in);
@@ -168,9 +189,36 @@ static weft_status finish_list(struct wf_variant *variant, struct wf_op_list *li
     now = wf_compile_times_add(times, WF_COMPILE_PASSES, now);
     *program = wf_program_new(list);
     if (!*program) return weft_error_status();
-    if (variant->backend) WF_TRY(wf_program_hand_to_backend(*program, variant->backend));
+    if (variant->backend && wf_program_hand_to_backend(*program, variant->backend) != WEFT_OK) {
+        wf_program_free(*program);
+        *program = NULL;
+        return weft_error_status();
+    }
     wf_compile_times_add(times, WF_COMPILE_PLAN, now);
     return WEFT_OK;
+}
+
+/* What passes decide may follow from this rank's shards: a copy here is a view there. Lists whose
+ * collectives differ are of no use. */
+static void check_collectives_of_all_ranks(struct wf_variant *variant)
+{
+    uint64_t mine[2] = {wf_op_list_collectives(variant->forward),
+                        variant->backward ? wf_op_list_collectives(variant->backward) : 0},
+             *all;
+    struct wf_comm *comm;
+    int ranks;
+
+    if (!variant->mesh || !weft_mesh_is_member(variant->mesh) || weft_mesh_is_fake(variant->mesh))
+        return;
+    comm = wf_mesh_axes_comm(variant->mesh, (1u << weft_mesh_ndim(variant->mesh)) - 1);
+    ranks = wf_comm_size(comm);
+    if (ranks == 1) return;
+    all = wf_calloc((size_t)ranks, sizeof mine);
+    wf_comm_allgather_bytes(comm, mine, all, sizeof mine);
+    for (int r = 0; r < ranks && !variant->unusable; r++)
+        if (memcmp(&all[2 * r], mine, sizeof mine) != 0)
+            variant->unusable = wf_strdup("ranks would do other collectives than each other");
+    wf_free(all);
 }
 
 weft_status wf_variant_finish(struct wf_variant *variant)
@@ -191,6 +239,7 @@ weft_status wf_variant_finish(struct wf_variant *variant)
     }
     WF_TRY(
         finish_list(variant, variant->forward, &variant->forward_moves, &variant->forward_program));
+    check_collectives_of_all_ranks(variant);
     wf_variant_report(variant);
     return WEFT_OK;
 }
@@ -212,6 +261,7 @@ void wf_variant_release(struct wf_variant *variant)
     wf_free(variant->targets);
     wf_free(variant->gradient_layouts);
     wf_free(variant->passes_off);
+    if (variant->mesh) weft_mesh_release(variant->mesh);
     wf_free(variant->unusable);
     wf_free(variant->name);
     wf_free(variant);

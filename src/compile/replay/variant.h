@@ -31,7 +31,8 @@ struct wf_variant {
     struct wf_instance *idle;            /* of calls whose tape is gone */
     struct wf_layout **gradient_layouts; /* of the results, as the backward list reads them */
     char *passes_off;
-    char *unusable; /* why it will never run; NULL: it can */
+    weft_mesh *mesh; /* whose ranks run it together; one reference, NULL: of no mesh */
+    char *unusable;  /* why it will never run; NULL: it can */
     char *name;
     weft_compile_backend *backend; /* NULL: the library's own */
     struct wf_compile_times times;
@@ -52,6 +53,8 @@ struct wf_captured_forward {
     struct wf_known_block *blocks; /* that are alive, one reference each, and their storages */
     int n_in, n_out, n_blocks;
 };
+
+void wf_captured_forward_free(struct wf_captured_forward *captured);
 
 /** The block in which a storage of the forward list lies in this run. */
 struct wf_block *wf_variant_block(const struct wf_variant *variant,

@@ -78,6 +78,7 @@ static void run(const struct wf_op_plan *plan, weft_tensor *const *used,
                                                             .blocks = blocks,
                                                             .to = to,
                                                             .in_place = in_place});
+        if (in_place) args->into->in_flight |= wf_recorder_puts_off();
         return;
     }
 

@@ -215,6 +215,12 @@ weft_tensor *api_function_weft_step_function(weft_tensor *const *in, int n, void
     return n > 0 ? in[0] : NULL;
 }
 
+weft_status api_function_weft_compile_backend(const weft_list *list, weft_list_runner *runner)
+{
+    (void)list, (void)runner;
+    return WEFT_OK;
+}
+
 weft_status api_function_weft_compiled_function(weft_tensor *const *in, int n_in, weft_tensor **out,
                                                 int n_out, void *state)
 {
