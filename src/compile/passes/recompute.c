@@ -25,6 +25,7 @@ struct walk {
     struct wf_op_list *list;
     struct life *lives;
     int node, peak;
+    int *outside; /* of each node: writes before it to what was not made here */
     int64_t peak_bytes;
 };
 
@@ -34,6 +35,8 @@ static void note_use(int storage, bool write, void *payload)
     struct life *life = &walk->lives[storage];
 
     if (write) life->last_writer = walk->node;
+    if (write && walk->list->storages[storage].kind != WF_STORAGE_MADE)
+        walk->outside[walk->node + 1]++;
     life->writers += write;
     if (life->first < 0) life->first = walk->node;
     life->last = walk->node;
@@ -49,8 +52,10 @@ static void find_lives(struct walk *walk)
     for (int s = 0; s < walk->list->n_storages; s++)
         walk->lives[s] =
             (struct life){.last_writer = -1, .first = -1, .last = -1, .before = -1, .after = -1};
-    for (walk->node = 0; walk->node < walk->list->n_nodes; walk->node++)
+    for (walk->node = 0; walk->node < walk->list->n_nodes; walk->node++) {
+        walk->outside[walk->node + 1] += walk->outside[walk->node];
         wf_list_node_visit_storages(walk->list, &walk->list->nodes[walk->node], note_use, walk);
+    }
 }
 
 /* Where most bytes are needed together. */
@@ -102,6 +107,10 @@ static bool keeps_operands(const struct walk *walk, int i, int use)
         int s = node->in[k].storage;
 
         if (s < 0) continue;
+        if (walk->list->storages[s].kind != WF_STORAGE_MADE) {
+            if (walk->outside[i] != walk->outside[use]) return false;
+            continue;
+        }
         if (walk->lives[s].last_writer > i) return false;
         if (is_planned(&walk->list->storages[s]) && walk->lives[s].last < use) return false;
     }
@@ -208,6 +217,7 @@ static int lower_peak(struct wf_op_list *list, int64_t *goal)
     int *first = wf_malloc(((size_t)list->n_nodes + 1) * sizeof *first), n = 0;
     int64_t saved = 0;
 
+    walk.outside = wf_calloc((size_t)list->n_nodes + 2, sizeof *walk.outside);
     walk.lives = wf_calloc((size_t)list->n_storages + 1, sizeof *walk.lives);
     find_lives(&walk);
     find_peak(&walk);
@@ -231,6 +241,7 @@ static int lower_peak(struct wf_op_list *list, int64_t *goal)
                (long long)saved, (long long)walk.peak_bytes);
     }
     wf_free(walk.lives);
+    wf_free(walk.outside);
     wf_free(agains);
     wf_free(first);
     return n;
