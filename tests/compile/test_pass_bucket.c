@@ -49,7 +49,7 @@ WT_TEST_IN_IF(large_sums__stay_apart, w, weft_world_size() > 1, wt_world_open())
                           .rows = {4, 4, 4},
                           .columns = {1 << 18, 1 << 18, 1 << 18},
                           .placements = {"S(0)", "S(0)", "S(0)"}};
-    weft_compiled *with = given_compiled(w, &c, NULL);
+    weft_compiled *with = given_compiled(w, &c, "+bucket");
 
     WT_EQ(given_lines(with, false, true, "start all-reduce"), 3);
 }

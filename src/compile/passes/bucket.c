@@ -3,6 +3,9 @@
  * they send is copied into one buffer, and what comes back to where each result belongs. Every
  * element is summed over the ranks in the order that all collectives have, so bits stay. It is done
  * where the start that is saved takes longer than the copies, by the model of cost.
+ *
+ * Off by itself: lists after lowering have a copy on one rank that another does not need, so ranks
+ * could come to different buckets. It has to go before lowering first.
  */
 #include <string.h>
 

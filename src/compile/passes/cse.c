@@ -48,11 +48,22 @@ static void note_write(int storage, bool write, void *payload)
 
 /* ---- which nodes are the same ---- */
 
+/* With two dims of size 1 a transposed view may have the strides of its source on a rank that has
+ * one row, and others on a rank with two: ranks would not agree on what is the same. */
+static bool may_look_alike(const struct wf_layout *from)
+{
+    int ones = 0;
+
+    for (int d = 0; d < from->desc.ndim; d++) ones += from->desc.global[d] == 1;
+    return ones > 1;
+}
+
 static bool may_be_shared(const struct walk *walk, const struct wf_list_node *node)
 {
     if (node->kind != WF_LIST_KERNEL && node->kind != WF_LIST_MOVE) return false;
     if (node->in_place || node->draws || !node->plan || node->n_in == 0) return false;
     if (walk->list->keeps_collectives && wf_list_node_communicates(node)) return false;
+    if (node->kind == WF_LIST_MOVE && may_look_alike(node->move->from)) return false;
     if (node->kind == WF_LIST_KERNEL && wf_ops[node->plan->op].attrs == WF_ATTRS_registered)
         return false; /* a program's function may do more than fill its result */
     for (int j = 0; j < node->n_out; j++) {

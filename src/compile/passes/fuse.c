@@ -10,75 +10,18 @@
 #include "base/array_grow.h"
 #include "base/elements/dtype.h"
 #include "base/mem.h"
+#include "compile/passes/kinds.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/rename.h"
 #include "compile/replay/fused.h"
 
 enum { MOST_STEPS = 32, MOST_SKIPPED = 16 };
 
-/* ---- which kernels, and their rows ---- */
-
-enum kind { NONE, BY_ELEMENT, LIBRARY, SOFTMAX, LAYER_NORM, RMS_NORM, SWIGLU };
-
-/* LIBRARY: functions that may round the elements at the end of a run differently. */
-static enum kind kind_of_numbers(const char *numbers)
-{
-    return numbers[0] == 'L' || numbers[0] == 'T' ? LIBRARY : BY_ELEMENT;
-}
-
-static enum kind kind_of_kernel(enum wf_kernel kernel)
-{
-    switch (kernel) {
-#define WF_UNARY(name, scalars, numbers, ...)                                                      \
-    case WF_KERNEL_##name:                                                                         \
-        return kind_of_numbers(#numbers);                                                          \
-    case WF_KERNEL_##name##_grad:                                                                  \
-        return kind_of_numbers(#numbers);
-#define WF_UNARY_BY_OPS(name, scalars, numbers, ...)                                               \
-    case WF_KERNEL_##name:                                                                         \
-        return kind_of_numbers(#numbers);
-#define WF_BINARY(name, numbers, ...)                                                              \
-    case WF_KERNEL_##name:                                                                         \
-        return kind_of_numbers(#numbers);
-#define WF_TERNARY(name, scalars, numbers, ...)                                                    \
-    case WF_KERNEL_##name:                                                                         \
-        return kind_of_numbers(#numbers);
-#define WF_WHOLE_BINARY(name, ...)                                                                 \
-    case WF_KERNEL_##name:                                                                         \
-        return BY_ELEMENT;
-#define WF_COMPARE(name, ...)                                                                      \
-    case WF_KERNEL_##name:                                                                         \
-        return BY_ELEMENT;
-#define WF_TEST(name, ...)                                                                         \
-    case WF_KERNEL_##name:                                                                         \
-        return BY_ELEMENT;
-#include "kernels/pointwise.def"
-    case WF_KERNEL_where:
-    case WF_KERNEL_cast:
-    case WF_KERNEL_copy:
-        return BY_ELEMENT;
-    case WF_KERNEL_softmax:
-    case WF_KERNEL_softmax_grad:
-    case WF_KERNEL_log_softmax:
-    case WF_KERNEL_log_softmax_grad:
-        return SOFTMAX;
-    case WF_KERNEL_layer_norm:
-    case WF_KERNEL_layer_norm_grad:
-        return LAYER_NORM;
-    case WF_KERNEL_rms_norm:
-    case WF_KERNEL_rms_norm_grad:
-        return RMS_NORM;
-    case WF_KERNEL_swiglu:
-    case WF_KERNEL_swiglu_grad:
-        return SWIGLU;
-    default:
-        return NONE;
-    }
-}
+/* ---- rows of a node ---- */
 
 /* What a node is to a group. rows 0: any that divide its elements. */
 struct shape {
-    enum kind kind;
+    enum wf_chain_kind kind;
     int64_t rows, elements;
     int64_t in_elements[WF_MAX_IN], out_elements[WF_MAX_OUT]; /* 0: whole in every tile */
 };
@@ -153,30 +96,30 @@ static bool find_shape(struct shape *shape, const struct wf_op_plan *plan)
     const struct wf_tensor_desc *x = k->in[0];
     bool grad = kernel == WF_KERNEL_layer_norm_grad || kernel == WF_KERNEL_rms_norm_grad;
 
-    *shape = (struct shape){.kind = kind_of_kernel(kernel)};
-    if (shape->kind == NONE || !x || !k->out[0] || k->out[0]->numel < 1 || x->numel < 1)
+    *shape = (struct shape){.kind = wf_chain_kind_of(kernel)};
+    if (shape->kind == WF_KIND_NONE || !x || !k->out[0] || k->out[0]->numel < 1 || x->numel < 1)
         return false;
     switch (shape->kind) {
-    case BY_ELEMENT:
-    case LIBRARY:
+    case WF_KIND_BY_ELEMENT:
+    case WF_KIND_LIBRARY:
         if (shape_by_element(shape, k)) return true;
         *shape = (struct shape){.kind = shape->kind};
-        return shape->kind == BY_ELEMENT && shape_broadcast(shape, k);
-    case SOFTMAX:
+        return shape->kind == WF_KIND_BY_ELEMENT && shape_broadcast(shape, k);
+    case WF_KIND_SOFTMAX:
         return plan->attrs.dim.dim == x->ndim - 1 &&
                shape_by_rows(shape, k, x->numel / last_dim(x), 0);
-    case LAYER_NORM: /* sums over rows stay what they are: one kernel */
+    case WF_KIND_LAYER_NORM: /* sums over rows stay what they are: one kernel */
         if (grad && ((k->n_out > 1 && k->out[1]) || (k->n_out > 2 && k->out[2]))) return false;
         return shape_by_rows(shape, k, x->numel / last_dim(x), grad ? 1u << 2 : 3u << 1);
-    case RMS_NORM:
+    case WF_KIND_RMS_NORM:
         if (grad && k->n_out > 1 && k->out[1]) return false;
         return shape_by_rows(shape, k, x->numel / last_dim(x), grad ? 1u << 2 : 1u << 1);
-    case SWIGLU:
+    case WF_KIND_SWIGLU:
         return shape_by_rows(shape, k,
                              kernel == WF_KERNEL_swiglu ? k->out[0]->numel / last_dim(k->out[0])
                                                         : x->numel / last_dim(x),
                              0);
-    case NONE:
+    case WF_KIND_NONE:
         return false;
     }
     return false;
@@ -256,7 +199,7 @@ static bool may_join(const struct walk *walk, const struct wf_list_node *node, s
 /* Rows that suit the group and the node; -1: none. 0: any. */
 static int64_t common_rows(const struct walk *walk, const struct shape *shape)
 {
-    bool library = walk->library || shape->kind == LIBRARY;
+    bool library = walk->library || shape->kind == WF_KIND_LIBRARY;
 
     if (walk->n == 0) return shape->rows;
     if (!walk->rows && !shape->rows) return walk->elements == shape->elements ? 0 : -1;
@@ -324,7 +267,7 @@ static void join(struct walk *walk, int i, const struct shape *shape, int64_t ro
     walk->shapes[walk->n++] = *shape;
     walk->rows = rows;
     if (!shape->rows) walk->elements = shape->elements;
-    walk->library |= shape->kind == LIBRARY;
+    walk->library |= shape->kind == WF_KIND_LIBRARY;
 }
 
 static void find_group(struct walk *walk, int first)
