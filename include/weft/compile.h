@@ -51,7 +51,7 @@ typedef struct weft_compile_config {
     /** Names of passes that are left out, "fuse,cse"; "+pipeline" runs one that is off by itself,
      *  "+pipeline!" even where the model of cost says that it does not pay. NULL: none. */
     const char *passes_off;
-    const char *backend;    /* what runs lists (weft/extend/compile_backend.h); NULL: the library */
+    const char *backend; /* what runs lists (weft/extend/compile_backend.h); NULL: the library */
 } weft_compile_config;
 
 /**
