@@ -43,6 +43,12 @@ static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const 
     size_t n = (size_t)compiled->n_segmented + 1;
 
     wf_compile_times_add(&compiled->times, WF_COMPILE_RECORD, began);
+    if (made && compiled->rung == WF_RUNG_CAPTURE) { /* it is not used */
+        compiled->counts.captures++;
+        wf_segmented_free(made);
+        snprintf(compiled->reason, sizeof compiled->reason, "this call was captured");
+        return status;
+    }
     if (compiled->to_record > 0) compiled->to_record--;
     if (!made) {
         compiled->failed = MOST_TRIES;

@@ -56,8 +56,8 @@ void ws_compiled_begin(struct ws_compiled *c, struct ws_run *run, weft_module *m
                        weft_tensor *target, weft_tensor *g, const struct ws_parameters *p)
 {
     c->module = m;
-    c->compiled =
-        weft_compile(call_module, c, (weft_compile_config){.name = "case", .fullgraph = true});
+    c->compiled = weft_compile(call_module, c,
+                               (weft_compile_config){.name = "case", .fullgraph = run->whole});
     if (!c->compiled) return;
     for (int k = 0; k < 2; k++)
         if (!try_call(c, run->seed, k == 0, x, target, g, p)) return;

@@ -92,7 +92,10 @@ static void show(const struct ws_run *run, const struct ws_case *c, const struct
     snprintf(launch, sizeof launch,
              o->n_ranks ? "weft-styles --ranks %d" : "mpiexec -n %d weft-styles", run->grid.ranks);
     printf("FAILED %s\n    rank %d: %s\n    again: %s%s%s%s --filter '%s'\n", name,
-           weft_world_rank(), run->failure, launch, mesh, seed, run->compile ? " --compile" : "",
+           weft_world_rank(), run->failure, launch, mesh, seed,
+           run->whole     ? " --compile=whole"
+           : run->compile ? " --compile"
+                          : "",
            name);
     fflush(stdout);
 }
@@ -185,7 +188,8 @@ static int run_ranks(void *payload)
     struct session *session = payload;
     struct ws_run run = {.grid.ranks = weft_world_size(),
                          .seed = session->options->seed,
-                         .compile = session->options->compile};
+                         .compile = session->options->compile,
+                         .whole = session->options->whole};
     weft_status status;
 
     run.world = weft_mesh_new(session->options->device, "all=%d", run.grid.ranks);

@@ -34,9 +34,9 @@ static const struct argp_option table[] = {
     {"list", KEY_LIST, NULL, 0, "Print names instead of running", 0},
     {"matrix", KEY_MATRIX, NULL, 0, "Print the results as tables", 0},
     {"self-test", KEY_SELF_TEST, NULL, 0, "Spoil every case in every way; it must fail", 0},
-    {"compile", KEY_COMPILE, NULL, 0,
-     "Call the modules compiled, as far as WEFT_COMPILE says; bits must be those of immediate "
-     "calls",
+    {"compile", KEY_COMPILE, "whole", OPTION_ARG_OPTIONAL,
+     "Call the modules compiled, as far as WEFT_COMPILE says, in segments or as a whole list; bits "
+     "must be those of immediate calls",
      0},
     {"help", KEY_HELP, NULL, 0, "Show this text", -1},
     {"usage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
@@ -102,7 +102,9 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_SELF_TEST:
         return o->self_test = true, 0;
     case KEY_COMPILE:
-        return o->compile = true, 0;
+        o->whole = text && strcmp(text, "whole") == 0;
+        if (text && !o->whole) argp_error(state, "--compile=%s: whole, or nothing", text);
+        return text && !o->whole ? EINVAL : (o->compile = true, 0);
     case KEY_HELP:
         return o->help = true, 0;
     case KEY_RANKS:

@@ -13,7 +13,7 @@ struct options {
     const char *filter, *mesh;    /* NULL: everything; 1-D and 2-D meshes of all ranks */
     weft_device device;           /* of the meshes */
     uint64_t seed;
-    bool list, matrix, pairs, self_test, compile, help;
+    bool list, matrix, pairs, self_test, compile, whole, help;
 };
 
 /** Read the command line. With `loud` a mistake is printed to stderr; without, nothing is, so that

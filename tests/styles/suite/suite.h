@@ -266,9 +266,9 @@ struct ws_run {
     struct ws_source source[2];
     struct ws_reference reference;
     enum ws_spoil spoil;
-    bool compile;      /* modules are called compiled */
-    bool spoiled;      /* it came to that in this case, on this rank */
-    char failure[512]; /* of this rank in this case; "" none */
+    bool compile, whole; /* modules are called compiled, in segments or as a whole */
+    bool spoiled;        /* it came to that in this case, on this rank */
+    char failure[512];   /* of this rank in this case; "" none */
 };
 
 /** Run a case. ranks: all of the world. gives: true on all ranks when it passed on all; else
