@@ -249,7 +249,8 @@ bool wf_list_node_communicates(const struct wf_list_node *node)
 {
     if (node->kind == WF_LIST_START || node->kind == WF_LIST_WAIT) return true;
     if (node->kind == WF_LIST_MOVE) return has_collective(node->move->program);
-    return node->kind == WF_LIST_KERNEL && node->plan->op == WF_OP_to_mesh;
+    /* an op with a planner of its own may be one between meshes, or a program's */
+    return node->kind == WF_LIST_KERNEL && wf_ops[node->plan->op].planner;
 }
 
 uint64_t wf_op_list_collectives(const struct wf_op_list *list)

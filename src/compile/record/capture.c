@@ -11,7 +11,7 @@
 #include "base/observers.h"
 #include "comm/comm.h"
 #include "compile/replay/follow.h"
-#include "compile/replay/segment.h"
+#include "compile/replay/taped_call.h"
 #include "mesh/mesh.h"
 #include "redistribute/in_flight.h"
 
@@ -270,7 +270,7 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
     c->forward.out = wf_calloc((size_t)n_out + 1, sizeof *c->forward.out);
     c->forward.n_out = n_out;
     for (int i = 0; i < n_out; i++) c->forward.out[i] = weft_retain(out[i]);
-    wf_segment_record_captured(variant, &c->forward, in, out);
+    wf_taped_call_record_captured(variant, &c->forward, in, out);
     give_inputs_back(variant->forward, in, out);
     c->forward = (struct wf_captured_forward){0};
     return WEFT_OK;

@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 #include "compile/list/lower.h"
 #include "compile/passes/passes.h"
-#include "compile/replay/segment.h"
+#include "compile/replay/taped_call.h"
 #include "compile/tools/dump.h"
 #include "mesh/mesh.h"
 #include "tensor/tensor.h"
@@ -143,7 +143,7 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
     record_writes(variant, &run, in);
     make_results(list, &run, in, out);
     set_gradients(list, &run, in);
-    if (variant->differentiable) status = wf_segment_record(variant, &run, in, out);
+    if (variant->differentiable) status = wf_taped_call_record(variant, &run, in, out);
     wf_program_end_run(variant->forward_program, &run);
     wf_compile_times_add(&variant->times, WF_COMPILE_RUN, began);
     return status;

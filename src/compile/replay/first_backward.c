@@ -1,0 +1,211 @@
+/*
+ * first_backward.c: the backward of the call that captured: the walk over the inner tape, recorded.
+ * Afterwards the call is as one that was replayed.
+ */
+#include "compile/replay/taped_call.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "ops/dispatch_op.h"
+
+static void keep_gradient_layouts(struct wf_instance *instance)
+{
+    struct wf_variant *variant = instance->variant;
+    int n = variant->forward->n_results;
+
+    variant->gradient_layouts = wf_calloc((size_t)n + 1, sizeof(struct wf_layout *));
+    for (int i = 0; i < n; i++)
+        if (instance->grads[i])
+            variant->gradient_layouts[i] = wf_layout_retain(instance->grads[i]->layout);
+}
+
+/* Row-major, so that a replay finds it so. */
+static weft_status make_gradients_row_major(struct wf_instance *instance)
+{
+    for (int i = 0; i < instance->captured.n_out; i++) {
+        weft_tensor *grad = instance->grads[i];
+
+        if (!grad || grad->layout->desc.contiguous) continue;
+        grad = weft_retain(wf_copy_row_major_for_view(grad));
+        if (!grad) return weft_error_status();
+        weft_release(instance->grads[i]);
+        instance->grads[i] = grad;
+    }
+    return WEFT_OK;
+}
+
+/* Passes the gradients of all results on to the inner tape. */
+static void vjp_join(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads)
+{
+    struct wf_instance *instance = node->context;
+    int n = 0;
+
+    (void)grad;
+    for (int i = 0; i < instance->captured.n_out; i++)
+        if (instance->variant->forward->results[i].requires_grad)
+            in_grads[n++] = instance->grads[i];
+}
+
+static void release_nothing(void *instance) { (void)instance; }
+
+static weft_status walk_inner_tape(struct wf_instance *instance)
+{
+    weft_tensor *joined[WF_NODE_INPUTS], *root;
+    struct wf_tape_node *node;
+    int n = 0;
+
+    for (int i = 0; i < instance->captured.n_out; i++)
+        if (instance->variant->forward->results[i].requires_grad)
+            joined[n++] = instance->captured.out[i];
+    root = wf_number_like(joined[0], 0);
+    if (!root) return weft_error_status();
+    node = wf_tape_record(root, vjp_join, "compiled", joined, n);
+    node->context = instance;
+    node->release_context = release_nothing;
+    return weft_backward(root);
+}
+
+/* ---- the first backward: recorded ---- */
+
+static struct wf_gradient_target target_of(const struct wf_captured_forward *captured,
+                                           weft_tensor *leaf)
+{
+    for (int i = 0; i < captured->n_in; i++)
+        if (captured->aliases[i] == leaf) return (struct wf_gradient_target){NULL, i};
+    return (struct wf_gradient_target){weft_retain(leaf), -1};
+}
+
+/* Each term that was delivered is a result of the list. */
+static void add_results(struct wf_variant *variant, struct wf_list_recorder *r,
+                        const struct wf_captured_forward *captured)
+{
+    struct wf_op_list *list = r->list;
+    int n = r->n_deliveries;
+
+    list->results = wf_calloc((size_t)n + 1, sizeof *list->results);
+    variant->targets = wf_calloc((size_t)n + 1, sizeof *variant->targets);
+    variant->n_targets = list->n_results = n;
+    for (int i = 0; i < n; i++) {
+        list->results[i] = (struct wf_list_result){
+            .at = wf_recording_operand(r, r->deliveries[i].grad), .same_as_input = -1};
+        variant->targets[i] = target_of(captured, r->deliveries[i].leaf);
+    }
+}
+
+static weft_status record_backward(struct wf_instance *instance)
+{
+    struct wf_variant *variant = instance->variant;
+    struct wf_captured_forward *captured = &instance->captured;
+    struct wf_list_recorder *r = WF_NEW(struct wf_list_recorder);
+    weft_status status;
+
+    wf_recording_begin(r);
+    r->is_backward = true;
+    r->list->forward_draws = variant->forward->draws;
+    for (int i = 0; i < captured->n_blocks; i++)
+        wf_recording_add_forward(r, captured->blocks[i].block,
+                                 variant->forward->storages[captured->blocks[i].storage].base,
+                                 captured->blocks[i].storage);
+    for (int i = 0; i < captured->n_out; i++)
+        if (variant->forward->results[i].requires_grad)
+            wf_recording_add_input(r, instance->grads[i], i);
+    status = walk_inner_tape(instance);
+    if (status == WEFT_OK) add_results(variant, r, captured);
+    wf_recording_end(r);
+    for (int i = 0; i < r->n_deliveries && status == WEFT_OK; i++) {
+        weft_tensor *leaf = r->deliveries[i].leaf;
+
+        status = wf_leaf_deliver_grad(leaf, r->deliveries[i].grad);
+    }
+    if (r->n_breaks) {
+        variant->unusable = wf_format("backward: %s", r->breaks[0].reason);
+    } else if (status == WEFT_OK) {
+        variant->backward = r->list;
+        r->list = NULL;
+    }
+    wf_recording_free(r);
+    wf_free(r);
+    return status;
+}
+
+static void drop_inner_tape(struct wf_captured_forward *captured)
+{
+    for (int i = 0; i < captured->n_in; i++) weft_release(captured->aliases[i]);
+    for (int i = 0; i < captured->n_out; i++) weft_release(captured->out[i]);
+    captured->n_in = captured->n_out = 0;
+}
+
+static bool is_forward_result(const struct wf_op_list *forward, int storage)
+{
+    for (int i = 0; i < forward->n_results; i++)
+        if (forward->results[i].at.storage == storage) return true;
+    return false;
+}
+
+static bool instance_holds(const struct wf_instance *instance, const struct wf_block *block)
+{
+    for (int s = 0; s < instance->variant->backward->n_storages; s++)
+        if (instance->blocks[s] == block) return true;
+    return false;
+}
+
+/* What the forward made and something still holds, though the tape is gone and it is no result: the
+ * function keeps it, and a replay would not be seen there. */
+static void look_for_kept_tensors(struct wf_instance *instance)
+{
+    struct wf_variant *variant = instance->variant;
+    const struct wf_captured_forward *captured = &instance->captured;
+
+    for (int i = 0; i < captured->n_blocks; i++) {
+        const struct wf_known_block *known = &captured->blocks[i];
+        int held = 1 + instance_holds(instance, known->block);
+
+        if (variant->forward->storages[known->storage].kind != WF_STORAGE_MADE ||
+            is_forward_result(variant->forward, known->storage) || known->block->refs <= held)
+            continue;
+        if (!variant->unusable)
+            variant->unusable = wf_strdup("it keeps a tensor that it makes: make it a result");
+    }
+}
+
+/* The tape of the capture is gone, but another backward may come: as after a replay. */
+static void become_replay(struct wf_instance *instance)
+{
+    const struct wf_captured_forward *captured = &instance->captured;
+    struct wf_variant *variant = instance->variant;
+    const struct wf_op_list *backward = variant->backward;
+
+    wf_taped_call_make_room_for_blocks(instance);
+    for (int s = 0; s < backward->n_storages; s++) {
+        if (backward->storages[s].kind != WF_STORAGE_FORWARD) continue;
+        for (int i = 0; i < captured->n_blocks; i++) {
+            struct wf_block *block = captured->blocks[i].block;
+
+            if (captured->blocks[i].storage != backward->storages[s].index) continue;
+            instance->blocks[s] = wf_block_retain(block);
+            instance->versions[s] = block->version;
+            instance->base[s] = backward->storages[s].base;
+        }
+    }
+    drop_inner_tape(&instance->captured);
+    look_for_kept_tensors(instance);
+    wf_captured_forward_free(&instance->captured);
+    instance->is_capture = false;
+}
+
+weft_status wf_taped_call_capture_backward(struct wf_instance *instance, weft_tensor **in_grads)
+{
+    struct wf_captured_forward *captured = &instance->captured;
+    struct wf_variant *variant = instance->variant;
+
+    WF_TRY(make_gradients_row_major(instance));
+    WF_TRY(record_backward(instance));
+    for (int i = 0; i < captured->n_in; i++)
+        if (captured->aliases[i] && captured->aliases[i]->grad)
+            in_grads[i] = wf_taped_call_handle_of(captured->aliases[i]->grad);
+    if (!variant->backward) return WEFT_OK;
+    keep_gradient_layouts(instance);
+    WF_TRY(wf_variant_finish(variant));
+    become_replay(instance);
+    return WEFT_OK;
+}

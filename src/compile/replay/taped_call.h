@@ -1,0 +1,55 @@
+/*
+ * taped_call.h: a call of a compiled function as one node of the tape.
+ *
+ * The call that captures runs the function on a tape of its own, whose leaves are the inputs and
+ * the parameters. When backward reaches the node for the first time, the walk over that tape is
+ * recorded as the backward list (first_backward.c); later calls replay it.
+ */
+#pragma once
+
+#include "compile/replay/variant.h"
+
+/** Results of a replay that require gradients get the call's node. `run` is the forward's; what
+ * backward reads is retained. */
+weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_program_run *run,
+                                 weft_tensor *const *in, weft_tensor **out);
+
+/** The same for the call that captured: its results are replaced. Takes over `captured`. */
+void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_captured_forward *captured,
+                                   weft_tensor *const *in, weft_tensor **out);
+
+/** Instances that no call uses. */
+void wf_instance_free(struct wf_instance *instance);
+
+/* ---- for the files of a taped call ---- */
+
+/** A call whose results require gradients, until its tape is gone. */
+struct wf_instance {
+    struct wf_instance *next; /* among the idle ones */
+    struct wf_variant *variant;
+    weft_tensor **grads; /* of the results, as backward brings them; one reference each */
+    int refs;            /* of the nodes */
+    /* a replay: by storage of the backward list, where forward storages lie */
+    char **base;
+    struct wf_block **blocks;
+    uint32_t *versions;
+    struct wf_draw_start *starts; /* where the forward's draws began */
+    /* the call that captured */
+    struct wf_captured_forward captured;
+    bool is_capture;
+    enum { AWAITS_NOTHING, AWAITS_EXTERNALS, AWAITS_TARGETS } awaits; /* its leaves: a backward */
+};
+
+/** A handle of the open scope to the same bytes. */
+weft_tensor *wf_taped_call_handle_of(const weft_tensor *t);
+/** Room for the blocks that the backward list reads. */
+void wf_taped_call_make_room_for_blocks(struct wf_instance *instance);
+
+/** Leaves' gradient hooks wait for this call's backward / no longer do, without it / have got all
+ * of it (awaited_leaves.c). */
+void wf_taped_call_begin_awaiting(struct wf_instance *instance);
+void wf_taped_call_stop_awaiting(struct wf_instance *instance);
+weft_status wf_taped_call_notify_leaves(struct wf_instance *instance);
+
+/** The backward that is recorded, of the call that captured (first_backward.c). */
+weft_status wf_taped_call_capture_backward(struct wf_instance *instance, weft_tensor **in_grads);
