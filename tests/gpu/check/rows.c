@@ -60,8 +60,13 @@ static double *read_all(weft_tensor *t)
 /* The largest difference beside the largest element; infinite where one alone is a NaN. */
 static double relative_error(weft_tensor *got, weft_tensor *want)
 {
-    double *g = read_all(got), *w = read_all(want), worst = 0, largest = 0;
+    bool complex = weft_tensor_dtype(want) == WEFT_C64;
+    double *g, *w, worst = 0, largest = 0;
 
+    if (complex) got = weft_view_as_real(got);
+    if (complex) want = weft_view_as_real(want);
+    g = read_all(got);
+    w = read_all(want);
     for (int64_t i = 0; i < weft_numel(want); i++) {
         if (isnan(g[i]) && isnan(w[i])) continue;
         if (g[i] != w[i])
