@@ -370,11 +370,13 @@ weft_list_node weft_list_node_at(const weft_list *list, int i)
 
 void weft_list_run_node(const weft_list_run *run, int i)
 {
-    if (i >= 0 && i < run->program->n_calls) run_call_in_context(run->program, i, run->run);
+    if (run->program && i >= 0 && i < run->program->n_calls)
+        run_call_in_context(run->program, i, run->run);
 }
 
 void *weft_list_run_address(const weft_list_run *run, const weft_list_operand *operand)
 {
-    if (operand->storage < 0 || operand->storage >= run->program->list->n_storages) return NULL;
+    if (!run->program || operand->storage < 0 || operand->storage >= run->program->list->n_storages)
+        return NULL;
     return run->run->base[operand->storage] + operand->offset;
 }
