@@ -28,7 +28,7 @@ static inline float lgamma_f32(float xf)
     other = log_f64(3.1415926535897932385 * (x < 0 ? product : 1) /
                     (x < 0 ? size * (sine < 0 ? -sine : sine) : 3.1415926535897932385 * product));
     y = other + (x < 0 ? -y : y);
-    y = (x == 1) | (x == 2) ? 0 : y;
+    y = ((x == 1) | (x == 2)) ? 0 : y;
     y = rest == 0 && x <= 0 ? (double)INFINITY : y;
     y = size > 3.5e38 ? (double)INFINITY : y;
     return (float)(x != x ? x : y);
