@@ -19,9 +19,10 @@ typedef struct weft_compiled weft_compiled;
  * What is compiled: a forward, or a whole step with backward and the step of an optimizer. It
  * writes n_out results to `out`, tensors of the open scope.
  *
- * The list has what tensors go through, not what the C code does beside: numbers that it passes to
- * ops are those of the first call, except the learning rate of an optimizer, its step count and
- * random numbers. A number that changes belongs in a tensor of one element.
+ * The list has what tensors go through, not what the C code does beside. With fullgraph numbers
+ * that it passes to ops are those of the first call, except the learning rate of an optimizer, its
+ * step count and random numbers: a number that changes belongs in a tensor of one element. Without
+ * it a number that changes is noticed, and costs the improvements of what it stands in.
  *
  * gives: an error's status ends the call
  */
@@ -77,8 +78,8 @@ WEFT_API weft_compiled *weft_compile(weft_compiled_function *function, void *sta
  * backward through them is replayed too. Gradients of leaves that the function sets, and tensors
  * that it writes in place, change as by the function itself, with the same bits.
  *
- * ranks: as the function. A function that fails on one rank while its list is made fails on all
- *        that share the meshes of its inputs.
+ * ranks: as the function. With fullgraph one that fails on a rank while its list is made fails on
+ *        all that share the meshes of its inputs.
  * gives: n_out results in `out`, of the open scope; NULL where the function gave NULL
  * fails: as the function; WEFT_ERR_STATE with fullgraph where it cannot be one list, and with
  *        frozen_error where no list fits
