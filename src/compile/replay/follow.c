@@ -16,19 +16,13 @@
 
 /* ---- the call that is followed ---- */
 
-struct binding {
-    struct wf_block *block; /* one reference; NULL: not bound, or nobody holds it any more */
-    char *base;
-    bool marked; /* it has set the block's WF_BLOCK_HELD */
-};
-
 struct follower {
     struct wf_recorder base;
     struct wf_segmented *const *candidates;
     int n_candidates;
     weft_tensor *const *in;
-    struct wf_segmented *of;  /* NULL: the program differs, and runs on as it is */
-    struct binding *bindings; /* of the storages of the list */
+    struct wf_segmented *of;     /* NULL: the program differs, and runs on as it is */
+    struct wf_binding *bindings; /* of the storages of the list */
     int room;
     int at;      /* the next node */
     int done;    /* nodes before it have run */
@@ -42,7 +36,7 @@ static const struct wf_list_node *next_node(const struct follower *f)
     return f->at < f->of->list->n_nodes ? &f->of->list->nodes[f->at] : NULL;
 }
 
-static void unbind(struct binding *bound)
+static void unbind(struct wf_binding *bound)
 {
     if (!bound->block) return;
     if (bound->marked) bound->block->flags &= (uint8_t)~WF_BLOCK_HELD;
@@ -54,14 +48,14 @@ static void bind(struct follower *f, int s, struct wf_block *block, char *base)
 {
     unbind(&f->bindings[s]);
     f->bindings[s] =
-        (struct binding){wf_block_retain(block), base, !(block->flags & WF_BLOCK_HELD)};
+        (struct wf_binding){wf_block_retain(block), base, !(block->flags & WF_BLOCK_HELD)};
     block->flags |= WF_BLOCK_HELD;
 }
 
 /* What other code has filled is met when it is read. */
 static bool fits_operand(struct follower *f, const struct wf_operand *operand, const weft_tensor *t)
 {
-    struct binding *bound;
+    struct wf_binding *bound;
 
     if (operand->storage < 0) return t == NULL;
     if (!t) return false;
@@ -122,7 +116,7 @@ static bool holds_what_was_dead(const struct follower *f, const struct wf_list_s
 static void unbind_dead(struct follower *f)
 {
     for (int s = 0; f->of && s < f->of->list->n_storages; s++) {
-        struct binding *bound = &f->bindings[s];
+        struct wf_binding *bound = &f->bindings[s];
 
         if (!bound->block || bound->block->refs > 1 ||
             f->of->list->storages[s].kind != WF_STORAGE_MADE)
@@ -160,7 +154,8 @@ static void run_put_off(struct follower *f)
 static void release_bindings(struct follower *f)
 {
     for (int s = 0; s < f->room; s++) unbind(&f->bindings[s]);
-    wf_free(f->bindings);
+    f->candidates[0]->bindings = f->bindings;
+    f->candidates[0]->room = f->room;
     f->bindings = NULL;
     f->room = 0;
 }
@@ -328,7 +323,7 @@ static bool fits_copy(struct follower *f, const void *event)
 {
     const struct copy_event *e = event;
     const struct wf_list_node *node = next_node(f);
-    const struct binding *to, *from;
+    const struct wf_binding *to, *from;
 
     if (!node || node->kind != WF_LIST_COPY || memcmp(node->copies, e->copy, sizeof *e->copy) != 0)
         return false;
@@ -502,6 +497,8 @@ weft_status wf_follow(struct wf_segmented *const *candidates, int n, weft_tensor
                          .n_candidates = n,
                          .of = candidates[0],
                          .in = in,
+                         .bindings = candidates[0]->bindings,
+                         .room = candidates[0]->room,
                          .result = result};
     weft_status status;
 

@@ -107,6 +107,7 @@ void wf_segmented_free(struct wf_segmented *s)
         wf_free(s->segments[i].given);
     }
     for (int b = 0; b < s->n_breaks; b++) wf_free(s->breaks[b].alive);
+    wf_free(s->bindings);
     wf_free(s->breaks);
     wf_free(s->segments);
     wf_op_list_free(s->list);

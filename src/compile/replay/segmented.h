@@ -16,6 +16,13 @@ struct wf_list_segment {
     struct wf_program *program;
 };
 
+/** Where a storage lies in the call that is followed. */
+struct wf_binding {
+    struct wf_block *block; /* one reference; NULL: not bound, or nobody holds it any more */
+    char *base;
+    bool marked; /* it has set the block's WF_BLOCK_HELD */
+};
+
 /** A call in segments, as it was recorded. */
 struct wf_segmented {
     struct wf_guards *guards;
@@ -24,7 +31,9 @@ struct wf_segmented {
     int n_breaks; /* with those of no reason */
     struct wf_list_segment *segments;
     int n_segments;
-    uint64_t steps; /* wf_op_list_steps of the list */
+    uint64_t steps;              /* wf_op_list_steps of the list */
+    struct wf_binding *bindings; /* room for a call that follows it, empty between calls */
+    int room;
 };
 
 /** Takes over the recorder's list and breaks, and the guards. fails: without memory */
