@@ -39,7 +39,7 @@ WT_TEST_IN_WORLD(placements_and_meshes__are_constants, w)
     IS_AS_IMMEDIATE(w, branch_on_placement, NULL, {"S(0)", {8, 4}, false});
     IS_AS_IMMEDIATE(w, branch_on_placement, NULL, {"R", {8, 4}, false});
     for (int factor = 2; factor < 5; factor++) {
-        char layout[16];
+        char layout[24];
 
         snprintf(layout, sizeof layout, "SS(0,%d)", factor);
         IS_AS_IMMEDIATE(w, branch_on_placement, NULL, {layout, {24, 4}, false});
