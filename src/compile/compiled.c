@@ -235,7 +235,7 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
 
     WF_NEED_GIVEN(compiled, "compiled call: no compiled function");
     WF_NEED(n_in >= 0 && n_in <= WF_COMPILED_INPUTS && (in || !n_in) && n_out >= 0 &&
-                (out || !n_out),
+                n_out <= WF_COMPILED_INPUTS && (out || !n_out),
             WEFT_ERR_ARG, "compiled call: %d inputs, %d results, or no list of them; at most %d",
             n_in, n_out, WF_COMPILED_INPUTS);
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));

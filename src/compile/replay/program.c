@@ -325,7 +325,7 @@ weft_status wf_program_hand_to_backend(struct wf_program *program, weft_compile_
     return WEFT_OK;
 }
 
-int weft_list_node_count(const weft_list *list) { return program_of(list)->n_calls; }
+int weft_list_node_count(const weft_list *list) { return program_of(WF_HANDLE(list))->n_calls; }
 
 static weft_list_operand describe_operand(const struct wf_operand *operand)
 {
@@ -351,7 +351,7 @@ static const weft_list_kind kinds[WF_LIST_NODE_KINDS] = {
 
 weft_list_node weft_list_node_at(const weft_list *list, int i)
 {
-    const struct wf_program *program = program_of(list);
+    const struct wf_program *program = program_of(WF_HANDLE(list));
     const struct wf_list_node *node;
     weft_list_node described = {0};
 
@@ -370,13 +370,14 @@ weft_list_node weft_list_node_at(const weft_list *list, int i)
 
 void weft_list_run_node(const weft_list_run *run, int i)
 {
-    if (run->program && i >= 0 && i < run->program->n_calls)
+    if (WF_HANDLE(run)->program && i >= 0 && i < run->program->n_calls)
         run_call_in_context(run->program, i, run->run);
 }
 
 void *weft_list_run_address(const weft_list_run *run, const weft_list_operand *operand)
 {
-    if (!run->program || operand->storage < 0 || operand->storage >= run->program->list->n_storages)
+    if (!WF_HANDLE(run)->program || operand->storage < 0 ||
+        operand->storage >= run->program->list->n_storages)
         return NULL;
     return run->run->base[operand->storage] + operand->offset;
 }

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "compile/record/recorder.h"
+#include "compile/record/guards.h"
 #include "redistribute/in_flight.h"
 #include "tensor/tensor.h"
 
@@ -84,8 +84,10 @@ weft_status weft_compile_explain_print(weft_compiled_function *function, void *s
     weft_scope *scope;
     weft_status status;
 
-    WF_NEED(function && out && n_in >= 0 && (in || !n_in) && n_results >= 0, WEFT_ERR_ARG,
-            "compile explain: no function or no file, or %d inputs without a list", n_in);
+    WF_NEED(function && out && n_in >= 0 && n_in <= WF_COMPILED_INPUTS && (in || !n_in) &&
+                n_results >= 0 && n_results <= WF_COMPILED_INPUTS,
+            WEFT_ERR_ARG, "compile explain: no function or no file, or %d inputs without a list",
+            n_in);
     WF_NEED(!wf_recorder, WEFT_ERR_STATE, "compile explain: within a compiled function");
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compile explain"));
     wf_redist_wait_all();

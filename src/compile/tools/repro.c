@@ -6,14 +6,16 @@
 #include "base/mem.h"
 #include "base/recorder.h"
 #include "compile/passes/passes.h"
+#include "compile/record/guards.h"
 #include "compile/tools/call_list.h"
 #include "tensor/host_copy.h"
 
 static weft_status check_arguments(weft_compiled_function *function, weft_tensor *const *in,
                                    int n_in, int n_out, const char *who)
 {
-    WF_NEED(function && n_in >= 0 && (in || !n_in) && n_out >= 0, WEFT_ERR_ARG,
-            "%s: no function, or %d inputs without a list", who, n_in);
+    WF_NEED(function && n_in >= 0 && n_in <= WF_COMPILED_INPUTS && (in || !n_in) && n_out >= 0 &&
+                n_out <= WF_COMPILED_INPUTS,
+            WEFT_ERR_ARG, "%s: no function, or %d inputs without a list", who, n_in);
     WF_NEED(!wf_recorder, WEFT_ERR_STATE, "%s: within a compiled function", who);
     for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], who));
     return WEFT_OK;
