@@ -227,8 +227,8 @@ static weft_status replay(weft_compiled *compiled, struct wf_variant *variant,
     return wf_variant_replay(variant, in, out);
 }
 
-weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                               weft_tensor **out, int n_out)
+static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                 weft_tensor **out, int n_out)
 {
     struct wf_variant *variant;
     const char *why;
@@ -266,4 +266,14 @@ weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, 
     if (!may_capture(compiled))
         return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     return capture(compiled, in, n_in, out, n_out);
+}
+
+weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                               weft_tensor **out, int n_out)
+{
+    int disabled = wf_compile_disabled_regions;
+    weft_status status = call_compiled(compiled, in, n_in, out, n_out);
+
+    if (status != WEFT_OK) wf_compile_disabled_regions = disabled; /* a region that was left open */
+    return status;
 }

@@ -370,6 +370,25 @@ WT_TEST_IN_WORLD(disabled_region__runs_in_every_call, w)
     WT_FAILS(weft_compiled_call(whole, &in, 1, &out, 1), WEFT_ERR_STATE, "not compiled");
 }
 
+FUNCTION(fail_in_a_region)
+{
+    (void)in, (void)out;
+    weft_compile_disable_open();
+    return WEFT_ERR_ARG;
+}
+
+WT_TEST_IN_WORLD(region_left_open_by_a_failure__is_closed, w)
+{
+    weft_compiled *fails = wt_compile(fail_in_a_region, NULL, false);
+    weft_compiled *compiled = wt_compile(add_one, NULL, true);
+    weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 0, 4, 4), "S(0)"), *y;
+
+    WT_ALL(weft_compiled_call(fails, &x, 1, &y, 1) == WEFT_ERR_ARG);
+    for (int k = 0; k < 2; k++) call1(compiled, x);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 1);
+    WT_FAILS(weft_compile_disable_close(), WEFT_ERR_STATE, "no region is open");
+}
+
 /* ---- backward of parts ---- */
 
 FUNCTION(two_results)
