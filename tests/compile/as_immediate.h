@@ -27,3 +27,10 @@ void wt_compiled_inputs(struct wt_world *w, weft_tensor **in, const struct wt_co
  */
 void wt_is_as_immediate(struct wt_world *w, weft_compiled_function *function, void *state,
                         bool fullgraph, const struct wt_compiled_input *of, int n_in, int n_out);
+
+/** A compiled function of tests, and its one result. */
+#define FUNCTION(name)                                                                             \
+    static weft_status name(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,                  \
+                            weft_tensor **out, int n_out CK_ATTRIBUTE_UNUSED,                      \
+                            void *state CK_ATTRIBUTE_UNUSED)
+#define GIVE(tensor) return (out[0] = (tensor)) ? WEFT_OK : weft_error_status()

@@ -8,12 +8,6 @@
 #include "as_immediate.h"
 #include "support/near_modules.h"
 
-#define FUNCTION(name)                                                                             \
-    static weft_status name(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,                  \
-                            weft_tensor **out, int n_out CK_ATTRIBUTE_UNUSED,                      \
-                            void *state CK_ATTRIBUTE_UNUSED)
-#define GIVE(tensor) return (out[0] = (tensor)) ? WEFT_OK : weft_error_status()
-
 static weft_tensor *call1(weft_compiled *compiled, weft_tensor *x)
 {
     weft_tensor *out = NULL;

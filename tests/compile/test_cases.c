@@ -8,11 +8,6 @@
 
 #include "as_immediate.h"
 
-#define FUNCTION(name)                                                                             \
-    static weft_status name(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,                  \
-                            weft_tensor **out, int n_out CK_ATTRIBUTE_UNUSED,                      \
-                            void *state CK_ATTRIBUTE_UNUSED)
-#define GIVE(tensor) return (out[0] = (tensor)) ? WEFT_OK : weft_error_status()
 #define IS_AS_IMMEDIATE(w, function, state, ...)                                                   \
     WT_BOTH_WAYS(fullgraph)                                                                        \
     wt_is_as_immediate(w, function, state, fullgraph,                                              \

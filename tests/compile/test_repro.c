@@ -9,23 +9,7 @@
 #include "support/given.h"
 #include "support/near_modules.h"
 #include "support/scratch.h"
-
-#define TEXT_OF(print)                                                                             \
-    __extension__({                                                                                \
-        char *text_ = NULL;                                                                        \
-        size_t bytes_ = 0;                                                                         \
-        FILE *out = open_memstream(&text_, &bytes_);                                               \
-        print;                                                                                     \
-        fclose(out);                                                                               \
-        text_;                                                                                     \
-    })
-
-static bool has(const char *text, const char *part)
-{
-    if (strstr(text, part)) return true;
-    wt_note("%s is not in: %s", part, text);
-    return false;
-}
+#include "texts.h"
 
 /* ---- a backend that computes one op wrongly ---- */
 
@@ -137,13 +121,13 @@ WT_TEST_IN_WORLD(compare__finds_nothing_where_nothing_differs, w)
         weft_compile_compare_print(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
 
     WT_EQ(first, -1);
-    WT_ALL(has(text, "nodes: compiled as immediately\n"));
-    WT_ALL(has(text, "nodes within tolerance, the farthest node "));
+    WT_ALL(wt_text_has(text, "nodes: compiled as immediately\n"));
+    WT_ALL(wt_text_has(text, "nodes within tolerance, the farthest node "));
     free(text);
     check.f64_relative = 1e-12;
     text = TEXT_OF(WT_ALL(
         weft_compile_compare_print(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
-    WT_ALL(has(text, "the first beyond tolerance is node 1 (exp)"));
+    WT_ALL(wt_text_has(text, "the first beyond tolerance is node 1 (exp)"));
     free(text);
 }
 
@@ -157,7 +141,7 @@ WT_TEST_IN_WORLD(compare__runs_backward_too, w)
                                                   &first) == WEFT_OK));
 
     WT_EQ(first, -1);
-    WT_ALL(has(text, "compiled as immediately\n"));
+    WT_ALL(wt_text_has(text, "compiled as immediately\n"));
     free(text);
 }
 
@@ -172,7 +156,7 @@ WT_TEST_IN_WORLD(compare__names_the_first_node_that_differs, w)
     text = TEXT_OF(WT_ALL(
         weft_compile_compare_print(chain, c.bias, c.in, 2, 2, check, out, &first) == WEFT_OK));
     WT_EQ(first, 3);
-    WT_ALL(has(text, "the first that differs is node 3 (tanh): "));
+    WT_ALL(wt_text_has(text, "the first that differs is node 3 (tanh): "));
     free(text);
     check.relative = check.absolute = 10;
     text = TEXT_OF(WT_ALL(
@@ -247,7 +231,7 @@ WT_TEST_IN_WORLD(record__writes_what_replay_reads, w)
     text = TEXT_OF(WT_ALL(weft_compile_replay_print(path, (weft_compile_check){.f64 = true}, out,
                                                     &first) == WEFT_OK));
     WT_EQ(first, -1);
-    WT_ALL(has(text, "compiled as immediately\n"));
+    WT_ALL(wt_text_has(text, "compiled as immediately\n"));
     free(text);
     text =
         TEXT_OF(WT_ALL(weft_compile_replay_print(path, (weft_compile_check){.backend = "spoiled"},
@@ -296,12 +280,12 @@ WT_TEST_IN_WORLD(record__writes_a_model_with_its_backward, w)
     text = TEXT_OF(
         WT_ALL(weft_compile_compare_print(gpt_step, gpt, in, 2, 1, check, out, &first) == WEFT_OK));
     WT_EQ(first, -1);
-    WT_ALL(has(text, "compiled as immediately\n") && has(text, "within tolerance"));
+    WT_ALL(wt_text_has(text, "compiled as immediately\n") && wt_text_has(text, "within tolerance"));
     free(text);
     WT_ALL(weft_compile_record(gpt_step, gpt, in, 2, 1, path) == WEFT_OK);
     text = TEXT_OF(WT_ALL(weft_compile_replay_print(path, check, out, &first) == WEFT_OK));
     WT_EQ(first, -1);
-    WT_ALL(has(text, "compiled as immediately\n") && has(text, "within tolerance"));
+    WT_ALL(wt_text_has(text, "compiled as immediately\n") && wt_text_has(text, "within tolerance"));
     free(text);
 }
 
@@ -320,8 +304,8 @@ WT_TEST_IN_WORLD(minify__leaves_the_op_that_is_wrong, w)
     WT_ALL(weft_compile_record(chain, c.bias, c.in, 2, 2, whole) == WEFT_OK);
     text = TEXT_OF(WT_ALL(weft_compile_minify_print(whole, smaller, check, out, &left) == WEFT_OK));
     WT_EQ(left, 1);
-    WT_ALL(has(text, "1 of "));
-    WT_ALL(has(text, "  node 0 (tanh)\n"));
+    WT_ALL(wt_text_has(text, "1 of "));
+    WT_ALL(wt_text_has(text, "  node 0 (tanh)\n"));
     free(text);
     text = TEXT_OF(WT_ALL(weft_compile_replay_print(smaller, check, out, &first) == WEFT_OK));
     WT_EQ(first, 0);
@@ -333,7 +317,7 @@ WT_TEST_IN_WORLD(minify__leaves_the_op_that_is_wrong, w)
     check.backend = "nothing";
     text = TEXT_OF(WT_ALL(weft_compile_minify_print(whole, smaller, check, out, &left) == WEFT_OK));
     WT_EQ(left, 1);
-    WT_ALL(has(text, "compiled they fail: "));
+    WT_ALL(wt_text_has(text, "compiled they fail: "));
     free(text);
 }
 

@@ -9,24 +9,7 @@
 #include "support/given.h"
 #include "support/near_modules.h"
 #include "support/scratch.h"
-
-/* What `print` writes, as text to free. */
-#define TEXT_OF(print)                                                                             \
-    __extension__({                                                                                \
-        char *text_ = NULL;                                                                        \
-        size_t bytes_ = 0;                                                                         \
-        FILE *out = open_memstream(&text_, &bytes_);                                               \
-        print;                                                                                     \
-        fclose(out);                                                                               \
-        text_;                                                                                     \
-    })
-
-static bool has(const char *text, const char *part)
-{
-    if (strstr(text, part)) return true;
-    wt_note("%s is not in: %s", part, text);
-    return false;
-}
+#include "texts.h"
 
 /* ---- explain ---- */
 
@@ -52,14 +35,14 @@ WT_TEST_IN_WORLD(explain__tells_graphs_breaks_and_ops, w)
     weft_tensor *positive[] = {in[0], wt_constant(2, 5, 1)};
     char *text = TEXT_OF(WT_ALL(weft_compile_explain_print(toy, NULL, in, 2, 1, out) == WEFT_OK));
 
-    WT_ALL(has(text, "3 graphs with 2 graph breaks and 6 ops\n"));
-    WT_ALL(has(text, "graph 1: 3 ops: abs, add_scalar, div\n"));
-    WT_ALL(has(text, "break 1, after div: tensor print: the program reads elements\n"));
-    WT_ALL(has(text, "break 2, after sum: item: the program reads an element\n"));
-    WT_ALL(has(text, "graph 3: 2 ops: "));
+    WT_ALL(wt_text_has(text, "3 graphs with 2 graph breaks and 6 ops\n"));
+    WT_ALL(wt_text_has(text, "graph 1: 3 ops: abs, add_scalar, div\n"));
+    WT_ALL(wt_text_has(text, "break 1, after div: tensor print: the program reads elements\n"));
+    WT_ALL(wt_text_has(text, "break 2, after sum: item: the program reads an element\n"));
+    WT_ALL(wt_text_has(text, "graph 3: 2 ops: "));
     free(text);
     text = TEXT_OF(WT_ALL(weft_compile_explain_print(toy, NULL, positive, 2, 1, out) == WEFT_OK));
-    WT_ALL(has(text, "3 graphs with 2 graph breaks and 5 ops\n"));
+    WT_ALL(wt_text_has(text, "3 graphs with 2 graph breaks and 5 ops\n"));
     free(text);
 }
 
@@ -90,9 +73,9 @@ WT_TEST_IN_WORLD(explain__counts_a_redistribution_and_no_view, w)
     char *text = TEXT_OF(
         WT_ALL(weft_compile_explain_print(call_and_gather, NULL, &x, 1, 1, out) == WEFT_OK));
 
-    WT_ALL(has(text, wt_ranks() > 1 ? "1 graph with 1 graph break and 2 ops\n"
-                                    : "1 graph with 1 graph break and 1 op\n"));
-    WT_ALL(has(text, "break 1, after relu: of my own\n"));
+    WT_ALL(wt_text_has(text, wt_ranks() > 1 ? "1 graph with 1 graph break and 2 ops\n"
+                                            : "1 graph with 1 graph break and 1 op\n"));
+    WT_ALL(wt_text_has(text, "break 1, after relu: of my own\n"));
     free(text);
     WT_FAILS(weft_compile_explain_print(NULL, NULL, &x, 1, 1, stdout), WEFT_ERR_ARG, "no function");
 }
@@ -237,10 +220,11 @@ WT_TEST_IN_WORLD(profile__counts_misses_by_what_differed, w)
         WT_ALL(weft_compiled_call(compiled, &x, 1, &out, 1) == WEFT_OK);
     }
     text = TEXT_OF(weft_compiled_profile_print(compiled, out));
-    WT_ALL(has(text, "chains: 9 calls, 2 captures, 7 hits, 0 immediate, 0 backward replays\n"));
-    WT_ALL(has(text, "1 missed: there is no list\n"));
-    WT_ALL(has(text, "1 missed: input 0 is f32[7,16] [S(0)]"));
-    WT_ALL(has(text, "us in 7\n"));
+    WT_ALL(wt_text_has(text,
+                       "chains: 9 calls, 2 captures, 7 hits, 0 immediate, 0 backward replays\n"));
+    WT_ALL(wt_text_has(text, "1 missed: there is no list\n"));
+    WT_ALL(wt_text_has(text, "1 missed: input 0 is f32[7,16] [S(0)]"));
+    WT_ALL(wt_text_has(text, "us in 7\n"));
     free(text);
 }
 
@@ -309,7 +293,7 @@ WT_TEST_IN_WORLD(dump__writes_the_files_that_are_asked_for, w)
             if (only == 2 || (only == 1 && f % 4))
                 WT_ALL(!text);
             else
-                WT_ALL(text && (wt_ranks() == 1 || has(text, parts[f])));
+                WT_ALL(text && (wt_ranks() == 1 || wt_text_has(text, parts[f])));
             free(text);
         }
     }

@@ -248,17 +248,21 @@ static void wait_if_in_flight(const weft_tensor *t)
     if (t && t->in_flight) wf_tensor_wait(t);
 }
 
-static void run_kernel(struct wf_list_recorder *r, const struct wf_kernel_run_request *call)
+void wf_recording_run_kernel(const struct wf_kernel_run_request *call)
 {
     const struct wf_op_plan *plan = call->plan;
     const void *from[WF_MAX_IN];
 
-    for (int i = 0; i < plan->n_in; i++) {
-        wait_if_in_flight(call->in[i]);
+    for (int i = 0; i < plan->n_in; i++)
         from[i] = call->in[i] && !plan->absent[i] ? call->in[i]->data : NULL;
-    }
-    r->executing++;
     plan->kernel.run(&plan->kernel, call->to, from, &call->args->scalars);
+}
+
+static void run_kernel(struct wf_list_recorder *r, const struct wf_kernel_run_request *call)
+{
+    for (int i = 0; i < call->plan->n_in; i++) wait_if_in_flight(call->in[i]);
+    r->executing++;
+    wf_recording_run_kernel(call);
     r->executing--;
 }
 

@@ -76,6 +76,9 @@ void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block
  */
 struct wf_operand wf_recording_operand(struct wf_list_recorder *r, const weft_tensor *t);
 
+/** Run the kernel on its operands, which are there. */
+void wf_recording_run_kernel(const struct wf_kernel_run_request *call);
+
 /** The storage of a block; -1: it is not known. */
 int wf_recording_find(const struct wf_list_recorder *r, const struct wf_block *block);
 

@@ -128,13 +128,6 @@ static weft_status record_backward(struct wf_instance *instance)
     return status;
 }
 
-static void drop_inner_tape(struct wf_captured_forward *captured)
-{
-    for (int i = 0; i < captured->n_in; i++) weft_release(captured->aliases[i]);
-    for (int i = 0; i < captured->n_out; i++) weft_release(captured->out[i]);
-    captured->n_in = captured->n_out = 0;
-}
-
 static bool is_forward_result(const struct wf_op_list *forward, int storage)
 {
     for (int i = 0; i < forward->n_results; i++)
@@ -187,7 +180,7 @@ static void become_replay(struct wf_instance *instance)
             instance->base[s] = backward->storages[s].base;
         }
     }
-    drop_inner_tape(&instance->captured);
+    wf_captured_forward_drop_tape(&instance->captured);
     look_for_kept_tensors(instance);
     wf_captured_forward_free(&instance->captured);
     instance->is_capture = false;

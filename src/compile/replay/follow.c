@@ -284,13 +284,8 @@ static bool fits_kernel(struct follower *f, const void *event)
 
 static void run_kernel_now(struct follower *f, const struct wf_kernel_run_request *call)
 {
-    const struct wf_op_plan *plan = call->plan;
-    const void *from[WF_MAX_IN];
-
     run_put_off(f);
-    for (int i = 0; i < plan->n_in; i++)
-        from[i] = call->in[i] && !plan->absent[i] ? call->in[i]->data : NULL;
-    plan->kernel.run(&plan->kernel, call->to, from, &call->args->scalars);
+    wf_recording_run_kernel(call);
 }
 
 /* A write that others see by handles of their own is not put off. */

@@ -9,10 +9,16 @@
 #include "ops/dispatch_op.h"
 #include <weft/ops.h>
 
-void wf_captured_forward_free(struct wf_captured_forward *captured)
+void wf_captured_forward_drop_tape(struct wf_captured_forward *captured)
 {
     for (int i = 0; i < captured->n_in; i++) weft_release(captured->aliases[i]);
     for (int i = 0; i < captured->n_out; i++) weft_release(captured->out[i]);
+    captured->n_in = captured->n_out = 0;
+}
+
+void wf_captured_forward_free(struct wf_captured_forward *captured)
+{
+    wf_captured_forward_drop_tape(captured);
     for (int i = 0; i < captured->n_blocks; i++) wf_block_release(captured->blocks[i].block);
     wf_free(captured->aliases);
     wf_free(captured->out);

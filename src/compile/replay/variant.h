@@ -54,6 +54,8 @@ struct wf_captured_forward {
     int n_in, n_out, n_blocks;
 };
 
+/** Release the inner tape, by its inputs and results / all of it. */
+void wf_captured_forward_drop_tape(struct wf_captured_forward *captured);
 void wf_captured_forward_free(struct wf_captured_forward *captured);
 
 /** The block in which a storage of the forward list lies in this run. */
