@@ -164,7 +164,7 @@ static bool can_join(const struct walk *walk, int first, int second)
     return !walk->given[second] && !walk->given[end];
 }
 
-static void join(struct walk *walk, int first, int second)
+static void merge_storages(struct walk *walk, int first, int second)
 {
     struct wf_storage *storages = walk->list->storages;
     int end = walk->final[first];
@@ -185,7 +185,7 @@ static bool replace(struct walk *walk, int first, int second)
         if (b->out[j].storage >= 0 && !can_join(walk, a->out[j].storage, b->out[j].storage))
             return false;
     for (int j = 0; j < b->n_out; j++)
-        if (b->out[j].storage >= 0) join(walk, a->out[j].storage, b->out[j].storage);
+        if (b->out[j].storage >= 0) merge_storages(walk, a->out[j].storage, b->out[j].storage);
     b->dead = true;
     return true;
 }

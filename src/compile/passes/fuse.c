@@ -242,7 +242,7 @@ static bool operands_allow(const struct walk *walk, const struct wf_list_node *n
     return true;
 }
 
-static void join(struct walk *walk, int i, const struct shape *shape, int64_t rows)
+static void add_to_chain(struct walk *walk, int i, const struct shape *shape, int64_t rows)
 {
     const struct wf_list_node *node = &walk->list->nodes[i];
 
@@ -285,7 +285,7 @@ static void find_group(struct walk *walk, int first)
         if (may_join(walk, node, &shape)) {
             rows = common_rows(walk, &shape);
             if (rows >= 0 && operands_allow(walk, node, &shape, &connected) && connected) {
-                join(walk, i, &shape, rows);
+                add_to_chain(walk, i, &shape, rows);
                 continue;
             }
         }

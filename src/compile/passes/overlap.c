@@ -54,7 +54,7 @@ static bool is_fixed(const struct wf_list_node *node)
                                             wf_ops[node->plan->op].attrs == WF_ATTRS_registered);
 }
 
-static bool may_pass(struct moving *m, const struct wf_list_node *node)
+static bool may_move_past(struct moving *m, const struct wf_list_node *node)
 {
     if (is_fixed(node)) return false;
     wf_list_node_visit_storages(m->list, node, check_touched, m);
@@ -105,7 +105,7 @@ static int start_earlier(struct walk *walk, int start)
 
         if (before->kind == WF_LIST_START) break;
         if (before->kind == WF_LIST_WAIT && ++crossed > MOST_CROSSED) break;
-        if (!may_pass(&m, before)) break;
+        if (!may_move_past(&m, before)) break;
         to--;
     }
     if (to == first) return 0;
@@ -124,7 +124,7 @@ static int wait_later(struct walk *walk, int wait)
 
         if (after->kind == WF_LIST_WAIT) break;
         if (after->kind == WF_LIST_START && ++crossed > MOST_CROSSED) break;
-        if (!may_pass(&m, after)) break;
+        if (!may_move_past(&m, after)) break;
         to++;
     }
     if (to == wait) return 0;

@@ -427,29 +427,14 @@ static void count_use(int storage, bool write, void *payload)
         uses[storage].reads++;
 }
 
-struct last {
-    struct uses *uses;
-    int node;
-};
-
-static void note_last(int storage, bool write, void *payload)
-{
-    struct last *last = payload;
-
-    if (write) last->uses[storage].last_writer = last->node;
-}
-
 static void count_uses(struct walk *walk)
 {
-    struct last last = {walk->uses, 0};
+    int *last_writer = wf_list_last_writers(walk->list);
 
-    for (int s = 0; s < walk->list->n_storages; s++) walk->uses[s].last_writer = -1;
-    for (last.node = 0; last.node < walk->list->n_nodes; last.node++) {
-        const struct wf_list_node *node = &walk->list->nodes[last.node];
-
-        wf_list_node_visit_storages(walk->list, node, count_use, walk->uses);
-        wf_list_node_visit_storages(walk->list, node, note_last, &last);
-    }
+    for (int s = 0; s < walk->list->n_storages; s++) walk->uses[s].last_writer = last_writer[s];
+    for (int i = 0; i < walk->list->n_nodes; i++)
+        wf_list_node_visit_storages(walk->list, &walk->list->nodes[i], count_use, walk->uses);
+    wf_free(last_writer);
 }
 
 /* Products that are in pieces already are dead, and so are moves with a job. */

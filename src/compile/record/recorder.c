@@ -170,7 +170,7 @@ static void break_with_op(struct wf_list_recorder *r, const char *what, const ch
 
 /* ---- nodes ---- */
 
-static int index_of(weft_tensor *const *tensors, int n, const weft_tensor *t)
+static int index_of_tensor(weft_tensor *const *tensors, int n, const weft_tensor *t)
 {
     for (int i = 0; tensors && i < n; i++)
         if (tensors[i] == t) return i;
@@ -180,7 +180,7 @@ static int index_of(weft_tensor *const *tensors, int n, const weft_tensor *t)
 /* Before its block is known: a tensor from outside is kept, with what a list depends on. */
 static void note_external(struct wf_list_recorder *r, weft_tensor *t)
 {
-    int s = wf_recording_find(r, t->block), input = index_of(r->inputs, r->n_inputs, t);
+    int s = wf_recording_find(r, t->block), input = index_of_tensor(r->inputs, r->n_inputs, t);
     bool leaf = t->requires_grad && !t->node;
 
     if (input >= 0) /* the function has its own handles to its inputs */
@@ -268,7 +268,7 @@ static void run_kernel(struct wf_list_recorder *r, const struct wf_kernel_run_re
 
 /* A draw of this list, or one of the forward's that backward takes again. Others have the same
  * numbers in every run. */
-static void find_draw(const struct wf_op_list *list, struct wf_list_node *node)
+static void find_draw_of_node(const struct wf_op_list *list, struct wf_list_node *node)
 {
     uint64_t seed = (uint64_t)node->scalars.v[0], number = (uint64_t)node->scalars.v[1];
 
@@ -291,7 +291,7 @@ static void record_kernel(struct wf_recorder *base, const struct wf_kernel_run_r
     node->n_out = call->in_place ? 1 : plan->n_out;
     node->in_place = call->in_place;
     node->scalars = call->args->scalars;
-    if (call->args->draws) find_draw(r->list, node);
+    if (call->args->draws) find_draw_of_node(r->list, node);
     for (int i = 0; i < plan->n_in; i++) {
         if (!call->in[i]) continue;
         note_external(r, call->in[i]);
@@ -484,7 +484,7 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
     struct wf_list_gradient *gradient = find_gradient(list, leaf);
     const weft_tensor *grad = leaf->grad;
 
-    if (index_of(r->aliases, r->n_inputs, leaf) >= 0 && !r->is_backward)
+    if (index_of_tensor(r->aliases, r->n_inputs, leaf) >= 0 && !r->is_backward)
         wf_recording_break(r, "backward within it reaches an input: call backward behind it");
     if (gradient || r->is_backward) return; /* a recomputed function's own leaf */
     list->gradients = wf_array_grow(list->gradients, list->n_gradients, sizeof *list->gradients);

@@ -53,7 +53,8 @@ static void bind(struct follower *f, int s, struct wf_block *block, char *base)
 }
 
 /* What other code has filled is met when it is read. */
-static bool fits_operand(struct follower *f, const struct wf_operand *operand, const weft_tensor *t)
+static bool matches_operand(struct follower *f, const struct wf_operand *operand,
+                            const weft_tensor *t)
 {
     struct wf_binding *bound;
 
@@ -189,8 +190,8 @@ static void bind_what_was_there(struct follower *f)
     }
 }
 
-/* Another call that was the same up to here and then did `fits`. */
-static bool try_others(struct follower *f, bool (*fits)(struct follower *f, const void *event),
+/* Another call that was the same up to here and then did `matches`. */
+static bool try_others(struct follower *f, bool (*matches)(struct follower *f, const void *event),
                        const void *event)
 {
     struct wf_segmented *before = f->of;
@@ -205,7 +206,7 @@ static bool try_others(struct follower *f, bool (*fits)(struct follower *f, cons
         f->segment = 0;
         while (f->segment < f->of->n_segments && f->of->segments[f->segment].first < f->at)
             f->segment++;
-        if (fits(f, event)) return true;
+        if (matches(f, event)) return true;
         f->of = before;
     }
     return false;
@@ -224,11 +225,12 @@ static void stop_following(struct follower *f, const char *what)
 }
 
 /* The event is the list's next node, or that of another list: true, and the node is passed. */
-static bool follow(struct follower *f, bool (*fits)(struct follower *f, const void *event),
-                   const void *event, const char *what)
+static bool match_or_stop(struct follower *f,
+                          bool (*matches)(struct follower *f, const void *event), const void *event,
+                          const char *what)
 {
     if (!f->of || f->running || f->base.suspended) return false;
-    if (fits(f, event) || try_others(f, fits, event)) {
+    if (matches(f, event) || try_others(f, matches, event)) {
         f->at++;
         return true;
     }
@@ -253,7 +255,7 @@ static bool same_draw(const struct follower *f, const struct wf_list_node *node,
     return scalars->v[0] == (int64_t)seed && scalars->v[1] == (int64_t)number;
 }
 
-static bool fits_kernel(struct follower *f, const void *event)
+static bool matches_kernel(struct follower *f, const void *event)
 {
     const struct wf_kernel_run_request *call = event;
     const struct wf_list_node *node = next_node(f);
@@ -266,7 +268,7 @@ static bool fits_kernel(struct follower *f, const void *event)
                     : memcmp(&node->scalars, &call->args->scalars, sizeof node->scalars) != 0)
         return false;
     for (int i = 0; i < plan->n_in; i++)
-        if (!fits_operand(f, &node->in[i], call->in[i])) return false;
+        if (!matches_operand(f, &node->in[i], call->in[i])) return false;
     for (int j = 0; j < node->n_out; j++) {
         int s = node->out[j].storage;
 
@@ -301,7 +303,7 @@ static void follow_kernel(struct wf_recorder *base, const struct wf_kernel_run_r
     struct follower *f = (struct follower *)base;
 
     for (int i = 0; i < call->plan->n_in; i++) wait_if_async(call->in[i]);
-    if (!follow(f, fits_kernel, call, call->plan->name))
+    if (!match_or_stop(f, matches_kernel, call, call->plan->name))
         run_kernel_now(f, call);
     else if (call->in_place)
         run_if_visible(f, &f->of->list->nodes[f->at - 1]);
@@ -314,7 +316,7 @@ struct copy_event {
     const void *src;
 };
 
-static bool fits_copy(struct follower *f, const void *event)
+static bool matches_copy(struct follower *f, const void *event)
 {
     const struct copy_event *e = event;
     const struct wf_list_node *node = next_node(f);
@@ -334,7 +336,7 @@ static void follow_copy(struct wf_recorder *base, const struct wf_strided_copy *
     struct follower *f = (struct follower *)base;
     struct copy_event event = {copy, to, from, dst, src};
 
-    if (follow(f, fits_copy, &event, "a copy"))
+    if (match_or_stop(f, matches_copy, &event, "a copy"))
         run_if_visible(f, &f->of->list->nodes[f->at - 1]);
     else
         wf_strided_copy_run(copy, dst, src);
@@ -346,7 +348,7 @@ struct fill_event {
     size_t size, count;
 };
 
-static bool fits_fill(struct follower *f, const void *event)
+static bool matches_fill(struct follower *f, const void *event)
 {
     const struct fill_event *e = event;
     const struct wf_list_node *node = next_node(f);
@@ -364,7 +366,7 @@ static void follow_fill(struct wf_recorder *base, struct wf_block *to, const voi
 {
     struct fill_event event = {to, element, size, count};
 
-    (void)follow((struct follower *)base, fits_fill, &event, "a fill");
+    (void)match_or_stop((struct follower *)base, matches_fill, &event, "a fill");
 }
 
 struct move_event {
@@ -372,13 +374,13 @@ struct move_event {
     const weft_tensor *from;
 };
 
-static bool fits_move(struct follower *f, const void *event)
+static bool matches_move(struct follower *f, const void *event)
 {
     const struct move_event *e = event;
     const struct wf_list_node *node = next_node(f);
 
     return node && node->kind == WF_LIST_MOVE && node->move == e->move &&
-           fits_operand(f, &node->in[0], e->from);
+           matches_operand(f, &node->in[0], e->from);
 }
 
 static struct wf_block *follow_move(struct wf_recorder *base, struct wf_op_plan *owner,
@@ -391,7 +393,8 @@ static struct wf_block *follow_move(struct wf_recorder *base, struct wf_op_plan 
     int s;
 
     wait_if_async(from);
-    if (!follow(f, fits_move, &event, owner->name)) return wf_redist_run(move, from->data);
+    if (!match_or_stop(f, matches_move, &event, owner->name))
+        return wf_redist_run(move, from->data);
     s = f->of->list->nodes[f->at - 1].out[0].storage;
     result = &f->of->list->storages[s];
     block = wf_block_new((size_t)result->bytes, (enum wf_category)result->category);
@@ -405,13 +408,13 @@ struct view_event {
     const weft_tensor *of, *view;
 };
 
-static bool fits_view(struct follower *f, const void *event)
+static bool matches_view(struct follower *f, const void *event)
 {
     const struct view_event *e = event;
     const struct wf_list_node *node = next_node(f);
 
     return node && node->kind == WF_LIST_VIEW && node->plan == e->plan &&
-           fits_operand(f, &node->in[0], e->of) && fits_operand(f, &node->out[0], e->view);
+           matches_operand(f, &node->in[0], e->of) && matches_operand(f, &node->out[0], e->view);
 }
 
 static void follow_view(struct wf_recorder *base, struct wf_op_plan *plan, const weft_tensor *of,
@@ -419,7 +422,7 @@ static void follow_view(struct wf_recorder *base, struct wf_op_plan *plan, const
 {
     struct view_event event = {plan, of, view};
 
-    (void)follow((struct follower *)base, fits_view, &event, plan->name);
+    (void)match_or_stop((struct follower *)base, matches_view, &event, plan->name);
 }
 
 static void follow_update(struct wf_recorder *base, const struct wf_changing_call *call,

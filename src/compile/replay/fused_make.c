@@ -270,7 +270,7 @@ static void find_long_results(struct wf_fused *fused)
 }
 
 /* What comes from outside, each once, and from the second tile on. */
-static void find_what_to_ask_for(struct wf_fused *fused)
+static void find_operands_to_prefetch(struct wf_fused *fused)
 {
     fused->ahead = wf_calloc((size_t)fused->n * WF_MAX_IN + 1, sizeof *fused->ahead);
     for (int s = 0; s < fused->n; s++)
@@ -404,7 +404,7 @@ struct wf_fused *wf_fused_new(const struct wf_fused_step *steps, int n, int64_t 
     }
     if (status == WEFT_OK) {
         find_long_results(fused);
-        find_what_to_ask_for(fused);
+        find_operands_to_prefetch(fused);
         find_outside(fused);
         find_chains(fused);
         place_scratch(fused);

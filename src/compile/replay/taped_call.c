@@ -261,7 +261,8 @@ static weft_status replay_backward(struct wf_instance *instance, weft_tensor **i
 
 /* ---- nodes ---- */
 
-static void vjp_call(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads)
+static void vjp_compiled_call(const struct wf_tape_node *node, weft_tensor *grad,
+                              weft_tensor **in_grads)
 {
     struct wf_instance *instance = node->context;
     const struct wf_guards *guards = instance->variant->guards;
@@ -313,7 +314,7 @@ static void record_nodes(struct wf_instance *instance, weft_tensor *const *in, w
         if (!call) {
             hidden =
                 wf_taped_call_handle_of(out[i]); /* which keeps the node until the scope closes */
-            call = wf_tape_record(hidden, vjp_call, "compiled", wanted, n);
+            call = wf_tape_record(hidden, vjp_compiled_call, "compiled", wanted, n);
             call->context = instance;
             call->release_context = release_instance;
             instance->refs++;

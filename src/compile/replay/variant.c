@@ -78,8 +78,9 @@ static void wait_for_readers(const struct wf_variant *variant, const struct wf_p
 
 /* ---- results ---- */
 
-static weft_tensor *new_handle(const struct wf_op_list *list, const struct wf_program_run *run,
-                               const struct wf_operand *at, weft_tensor *const *in)
+static weft_tensor *new_result_handle(const struct wf_op_list *list,
+                                      const struct wf_program_run *run, const struct wf_operand *at,
+                                      weft_tensor *const *in)
 {
     struct wf_block *block = block_of_storage(list, run, at->storage, in);
 
@@ -97,7 +98,7 @@ static void make_results(const struct wf_op_list *list, const struct wf_program_
 
         out[i] = result->same_as_input >= 0 ? in[result->same_as_input]
                  : result->outside          ? result->outside
-                 : result->at.storage >= 0  ? new_handle(list, run, &result->at, in)
+                 : result->at.storage >= 0  ? new_result_handle(list, run, &result->at, in)
                                             : NULL;
     }
 }
@@ -111,7 +112,7 @@ static void set_gradients(const struct wf_op_list *list, const struct wf_program
 
         if (gradient->at.storage >= 0 && gradient->at.storage == gradient->storage) continue;
         if (gradient->at.storage >= 0) {
-            grad = weft_retain(new_handle(list, run, &gradient->at, in));
+            grad = weft_retain(new_result_handle(list, run, &gradient->at, in));
             wf_block_recategorize(grad->block, WF_MEM_GRADIENTS);
         }
         weft_release(gradient->leaf->grad);
@@ -174,8 +175,8 @@ static void note_forward_read(int storage, bool write, void *payload)
         note_kept(variant->forward, &(struct wf_operand){.storage = of->index});
 }
 
-static weft_status finish_list(struct wf_variant *variant, struct wf_op_list *list,
-                               struct wf_op_list **moves, struct wf_program **program)
+static weft_status improve_and_plan(struct wf_variant *variant, struct wf_op_list *list,
+                                    struct wf_op_list **moves, struct wf_program **program)
 {
     struct wf_compile_times *times = &variant->times;
     double now = wf_monotonic_seconds();
@@ -229,16 +230,16 @@ weft_status wf_variant_finish(struct wf_variant *variant)
     keep_results(variant->forward);
     if (backward) {
         keep_results(backward);
-        WF_TRY(
-            finish_list(variant, backward, &variant->backward_moves, &variant->backward_program));
+        WF_TRY(improve_and_plan(variant, backward, &variant->backward_moves,
+                                &variant->backward_program));
         for (int i = 0; i < backward->n_nodes; i++)
             wf_list_node_visit_storages(backward, &backward->nodes[i], note_forward_read, variant);
         for (int i = 0; i < backward->n_results; i++)
             if (backward->results[i].at.storage >= 0)
                 note_forward_read(backward->results[i].at.storage, false, variant);
     }
-    WF_TRY(
-        finish_list(variant, variant->forward, &variant->forward_moves, &variant->forward_program));
+    WF_TRY(improve_and_plan(variant, variant->forward, &variant->forward_moves,
+                            &variant->forward_program));
     check_collectives_of_all_ranks(variant);
     wf_variant_report(variant);
     return WEFT_OK;

@@ -46,7 +46,7 @@ static void note_mesh(struct wf_call_list *list, weft_mesh *mesh)
 }
 
 /* The word of attributes that is an address; -1: none is. */
-static int pointer_word(const struct wf_call *call)
+static int word_of_pointer_attribute(const struct wf_call *call)
 {
     const struct wf_attrs_info *info = &wf_attrs_table[wf_ops[call->op].attrs];
     size_t at = 0;
@@ -74,7 +74,7 @@ static void note_meshes(struct wf_call_list *list)
         note_mesh(list, list->slots[s].layout->grad_types.mesh);
     }
     for (int i = 0; i < list->n_calls; i++) {
-        int at = pointer_word(&list->calls[i]);
+        int at = word_of_pointer_attribute(&list->calls[i]);
 
         if (list->calls[i].want) note_mesh(list, list->calls[i].want->mesh);
         if (at >= 0) note_mesh(list, (weft_mesh *)(uintptr_t)word_of(&list->calls[i], at));
@@ -212,7 +212,7 @@ static struct wf_layout *read_layout(const struct wf_call_list *list, FILE *in)
 static weft_status write_call(const struct wf_call_list *list, const struct wf_call *call,
                               FILE *out)
 {
-    int pointer = pointer_word(call);
+    int pointer = word_of_pointer_attribute(call);
 
     fprintf(out, "call %d %s %d %d", call->kind,
             call->kind == WF_CALL_OP ? wf_ops[call->op].name : "-", call->in_place, call->n_in);
@@ -258,7 +258,7 @@ static bool read_attrs(const struct wf_call_list *list, struct wf_call *call, FI
     if (fscanf(in, " %d", &call->attr_words) != 1 || call->attr_words < 0 ||
         call->attr_words > most)
         return false;
-    pointer = pointer_word(call);
+    pointer = word_of_pointer_attribute(call);
     for (int w = 0; w < call->attr_words; w++) {
         uint64_t word;
 
