@@ -71,16 +71,21 @@ static weft_tensor *times_column(weft_tensor *a, weft_tensor *column)
     return drop_dim(weft_linear(a, as_row(column), NULL, 1), weft_ndim(a) - 1);
 }
 
+/* One of them is a vector, or both are. */
+static weft_tensor *matmul_of_vectors(weft_tensor *a, weft_tensor *b)
+{
+    WF_NEED_PTR(weft_ndim(a) > 0 && weft_ndim(b) > 0, WEFT_ERR_SHAPE,
+                "matmul: both need a dim or more, not %d and %d", weft_ndim(a), weft_ndim(b));
+    if (weft_ndim(a) > 1) return times_column(a, b);
+    return weft_ndim(b) > 1 ? row_times(a, b) : weft_dot(a, b);
+}
+
 weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
 {
     if (!a || !b) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(a, "matmul"));
     WF_TRY_PTR(wf_tensor_need_alive(b, "matmul"));
-    WF_NEED_PTR(weft_ndim(a) > 0 && weft_ndim(b) > 0, WEFT_ERR_SHAPE,
-                "matmul: both need a dim or more, not %d and %d", weft_ndim(a), weft_ndim(b));
-    if (weft_ndim(a) == 1 && weft_ndim(b) == 1) return weft_dot(a, b);
-    if (weft_ndim(a) == 1) return row_times(a, b);
-    if (weft_ndim(b) == 1) return times_column(a, b);
+    if (a->layout->desc.ndim < 2 || b->layout->desc.ndim < 2) return matmul_of_vectors(a, b);
     return weft_matmul_t(a, b, false, false);
 }
 

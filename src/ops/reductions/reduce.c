@@ -115,7 +115,7 @@ int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char
 {
     int64_t mask = 0;
 
-    if (n == 0) return ((int64_t)1 << weft_ndim(t)) - 1;
+    if (n == 0) return ((int64_t)1 << t->layout->desc.ndim) - 1;
     if (!dims) {
         WF_FAIL(WEFT_ERR_ARG, "%s: %d dims, but no list of them", who, n);
         return -1;
@@ -243,15 +243,15 @@ static weft_tensor *reduce_dims(enum wf_op op, const char *who, weft_tensor *x, 
                                 int n, bool keep, bool wide)
 {
     weft_dtype dtype;
+    int64_t mask;
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
-    dtype = weft_tensor_dtype(x);
-    wide &= !weft_dtype_is_float(dtype);
+    dtype = (weft_dtype)x->layout->desc.dtype;
+    mask = wf_dims_to_mask(x, dims, n, who);
+    if (wf_dtype_is_float(dtype)) return wf_reduce_mask(op, x, mask, keep, false);
     x = wf_widen_small_integers(x);
-    if (!x) return NULL;
-    return wf_narrow_small_integers(
-        wf_reduce_mask(op, x, wf_dims_to_mask(x, dims, n, who), keep, wide), dtype);
+    return x ? wf_narrow_small_integers(wf_reduce_mask(op, x, mask, keep, wide), dtype) : NULL;
 }
 
 int64_t wf_count_in_dims(const weft_tensor *x, int64_t mask)

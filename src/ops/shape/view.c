@@ -97,10 +97,10 @@ weft_status wf_reshape_sizes(const weft_tensor *x, const int64_t *shape, int ndi
     WF_NEED(ndim >= 0 && ndim <= WEFT_MAX_DIMS, WEFT_ERR_SHAPE, "reshape: %d dims", ndim);
     WF_NEED(shape || ndim == 0, WEFT_ERR_ARG, "reshape: no shape");
     for (int d = 0; d < ndim; d++) {
-        WF_NEED(shape[d] >= -1 && (shape[d] >= 0 || open < 0), WEFT_ERR_SHAPE,
-                "reshape: size %lld in dim %d; one size may be -1", (long long)shape[d], d);
         sizes[d] = shape[d];
         if (shape[d] >= 0) continue;
+        WF_NEED(shape[d] == -1 && open < 0, WEFT_ERR_SHAPE,
+                "reshape: size %lld in dim %d; one size may be -1", (long long)shape[d], d);
         open = d;
         sizes[d] = 1;
     }
