@@ -115,7 +115,9 @@ typedef struct weft_compiled_counts {
     int64_t segments, plain; /* without fullgraph: segments that were run as lists; and node by
                                 node, since the program went another way */
     int64_t nodes;           /* of the list that ran last, */
-    int64_t memory;          /* and the bytes that it needs beside what outlives it */
+    int64_t memory;          /* and the bytes that it needs beside what outlives it; */
+    int64_t saved;           /* with a backward list: bytes that a call saves for it, */
+    int64_t saved_without;   /* and that it would save if backward computed nothing again */
 } weft_compiled_counts;
 
 /** ranks: any; local */

@@ -224,6 +224,8 @@ static weft_status replay(weft_compiled *compiled, struct wf_variant *variant,
     compiled->counts.replays++;
     compiled->counts.nodes = wf_program_call_count(variant->forward_program);
     compiled->counts.memory = wf_program_memory(variant->forward_program);
+    compiled->counts.saved = variant->saved.bytes;
+    compiled->counts.saved_without = variant->saved.without;
     return wf_variant_replay(variant, in, out);
 }
 

@@ -107,6 +107,15 @@ static void copy_node(struct wf_list_node *to, const struct wf_list_node *from)
     for (int j = 0; j < WF_MAX_OUT; j++) to->out[j] = wf_operand_retain(to->out[j]);
 }
 
+struct wf_list_node *wf_op_list_repeat_node(struct wf_op_list *list,
+                                            const struct wf_list_node *from)
+{
+    struct wf_list_node *node = wf_op_list_add_node(list, WF_LIST_KERNEL);
+
+    copy_node(node, from);
+    return node;
+}
+
 struct wf_op_list *wf_op_list_copy(const struct wf_op_list *list)
 {
     struct wf_op_list *copy = wf_op_list_new();

@@ -1,6 +1,8 @@
 /* kinds.c: which kernels memory bounds, and along what they go. */
 #include "compile/passes/kinds.h"
 
+#include "ops/op_table.h"
+
 static enum wf_chain_kind kind_of_numbers(const char *numbers)
 {
     return numbers[0] == 'L' || numbers[0] == 'T' ? WF_KIND_LIBRARY : WF_KIND_BY_ELEMENT;
@@ -54,4 +56,12 @@ enum wf_chain_kind wf_chain_kind_of(enum wf_kernel kernel)
     default:
         return WF_KIND_NONE;
     }
+}
+
+bool wf_is_cheap_to_repeat(const struct wf_list_node *node)
+{
+    if (node->kind != WF_LIST_KERNEL || node->in_place || node->draws || !node->plan) return false;
+    for (int i = 0; i < node->n_in; i++)
+        if (node->plan->absent[i]) return false;
+    return node->n_in > 0 && wf_chain_kind_of(wf_ops[node->plan->op].kernel) != WF_KIND_NONE;
 }

@@ -1,7 +1,7 @@
 /* kinds.h: kernels that memory bounds: cheap to run again, and worth running together. */
 #pragma once
 
-#include "kernels/kernels.h"
+#include "compile/list/op_list.h"
 
 enum wf_chain_kind {
     WF_KIND_NONE,
@@ -14,3 +14,7 @@ enum wf_chain_kind {
 };
 
 enum wf_chain_kind wf_chain_kind_of(enum wf_kernel kernel);
+
+/** A kernel that memory bounds, of whole tensors that it does not write over, without draws: run
+ * again it gives the same bits. */
+bool wf_is_cheap_to_repeat(const struct wf_list_node *node);

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-enum level { MOVES = 1, CALLS = 2, BOTH = 3, BY_REQUEST = 4 };
+enum level { OF_PAIR = 0, MOVES = 1, CALLS = 2, BOTH = 3, BY_REQUEST = 4 };
 
 _Thread_local bool wf_passes_forced;
 
@@ -15,6 +15,7 @@ static const struct row {
     enum level level;
     wf_pass *run;
 } rows[] = {
+#define WF_PAIR_PASS(name, what) {#name, OF_PAIR, NULL},
 #define WF_PASS(name, level, what) {#name, level, wf_pass_##name},
 #include "compile/passes/passes.def"
 #undef WF_PASS
@@ -66,4 +67,15 @@ void wf_passes_run(struct wf_op_list *list, const char *off)
         wrong = wf_op_list_check(list);
         if (wrong) WF_DIE("compile: after the pass %s: %s", rows[i].name, wrong);
     }
+}
+
+struct wf_saved_bytes wf_passes_run_on_pair(const struct wf_op_list *forward,
+                                            struct wf_op_list *backward, const char *off)
+{
+    bool on = said_of(off, "all") != OFF && said_of(off, "min_cut") != OFF;
+    struct wf_saved_bytes saved = wf_min_cut(forward, backward, on);
+    const char *wrong = wf_op_list_check(backward);
+
+    if (wrong) WF_DIE("compile: after the pass min_cut: %s", wrong);
+    return saved;
 }

@@ -21,6 +21,20 @@ void wf_passes_run(struct wf_op_list *list, const char *off);
 /** For the pass that runs: whether it was asked for with "!". */
 extern _Thread_local bool wf_passes_forced;
 
+/** Bytes of what a backward list reads of its forward and no caller holds. */
+struct wf_saved_bytes {
+    int64_t bytes, without; /* and without the passes of pairs */
+    int again;              /* nodes of the forward list that backward runs again */
+};
+
+/** Run the passes of pairs, before wf_passes_run. The forward list's results are kept already, and
+ * what else backward reads of it, as changed here, the caller keeps. */
+struct wf_saved_bytes wf_passes_run_on_pair(const struct wf_op_list *forward,
+                                            struct wf_op_list *backward, const char *off);
+/** The pass itself. */
+struct wf_saved_bytes wf_min_cut(const struct wf_op_list *forward, struct wf_op_list *backward,
+                                 bool on);
+
 /** The name of a row of the table; NULL: there are no more. */
 const char *wf_pass_name(int i);
 

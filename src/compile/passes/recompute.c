@@ -5,14 +5,13 @@
  * no more is computed twice than pays.
  *
  * Within one list: forward and backward of a whole step. What backward reads of a forward that is a
- * list of its own is kept as before.
+ * list of its own is min_cut.c's.
  */
 #include "base/log.h"
 #include "base/mem.h"
 #include "compile/passes/kinds.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/rename.h"
-#include "ops/op_table.h"
 
 enum { LEAST_BYTES = 64 << 10, PART_OF_PEAK = 4, ROUNDS = 4 };
 
@@ -90,14 +89,6 @@ static void note_side(int storage, bool write, void *payload)
         life->after = walk->node;
 }
 
-static bool is_cheap(const struct wf_list_node *node)
-{
-    if (node->kind != WF_LIST_KERNEL || node->in_place || node->draws || !node->plan) return false;
-    for (int i = 0; i < node->n_in; i++)
-        if (node->plan->absent[i]) return false;
-    return node->n_in > 0 && wf_chain_kind_of(wf_ops[node->plan->op].kernel) != WF_KIND_NONE;
-}
-
 /* Its operands are there at its late use, as they were. */
 static bool keeps_operands(const struct walk *walk, int i, int use)
 {
@@ -124,7 +115,7 @@ static int candidate(const struct walk *walk, int i)
     int s = node->n_out ? node->out[0].storage : -1;
     const struct life *life;
 
-    if (s < 0 || i >= walk->peak || !is_cheap(node)) return -1;
+    if (s < 0 || i >= walk->peak || !wf_is_cheap_to_repeat(node)) return -1;
     life = &walk->lives[s];
     if (!is_planned(&walk->list->storages[s]) || life->writers != 1 || life->after <= walk->peak ||
         life->before < 0 || walk->list->storages[s].bytes < LEAST_BYTES ||
@@ -144,20 +135,10 @@ static void run_again(struct wf_op_list *list, const struct wf_list_node *old,
                       const struct again *again, int *to)
 {
     const struct wf_list_node *from = &old[again->node];
-    struct wf_list_node *node = wf_op_list_add_node(list, WF_LIST_KERNEL);
+    struct wf_list_node *node = wf_op_list_repeat_node(list, from);
 
-    node->name = from->name;
-    node->module = from->module;
-    node->phase = from->phase;
-    node->plan = from->plan;
-    node->plan->refs++;
-    node->scalars = from->scalars;
-    node->n_in = from->n_in;
-    node->n_out = from->n_out;
-    for (int k = 0; k < from->n_in; k++) {
-        node->in[k] = wf_operand_retain(from->in[k]);
+    for (int k = 0; k < from->n_in; k++)
         if (node->in[k].storage >= 0) node->in[k].storage = to[node->in[k].storage];
-    }
     for (int j = 0; j < from->n_out; j++) {
         struct wf_storage made;
         int s;
@@ -167,7 +148,6 @@ static void run_again(struct wf_op_list *list, const struct wf_list_node *old,
         made.kept = false;
         made.same_as = 0;
         s = wf_op_list_add_storage(list, made);
-        node->out[j] = wf_operand_retain(from->out[j]);
         node->out[j].storage = s;
         if (from->out[j].storage == again->storage) to[again->storage] = s;
     }

@@ -170,7 +170,7 @@ static void become_replay(struct wf_instance *instance)
 
     wf_taped_call_make_room_for_blocks(instance);
     for (int s = 0; s < backward->n_storages; s++) {
-        if (backward->storages[s].kind != WF_STORAGE_FORWARD) continue;
+        if (!backward->storages[s].read) continue;
         for (int i = 0; i < captured->n_blocks; i++) {
             struct wf_block *block = captured->blocks[i].block;
 

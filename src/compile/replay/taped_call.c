@@ -340,9 +340,8 @@ weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_pro
         int of = backward->storages[s].index;
         struct wf_block *block;
 
-        if (backward->storages[s].kind != WF_STORAGE_FORWARD) continue;
+        if (!backward->storages[s].read) continue;
         block = wf_variant_block(variant, run, of, in);
-        if (!block) continue; /* alive when the list was made, and read by none of its nodes */
         instance->blocks[s] = wf_block_retain(block);
         instance->versions[s] = instance->blocks[s]->version;
         instance->base[s] = run->base[of];

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "compile/list/lower.h"
-#include "compile/passes/passes.h"
 #include "compile/replay/taped_call.h"
 #include "compile/tools/dump.h"
 #include "mesh/mesh.h"
@@ -168,11 +167,12 @@ static void keep_results(struct wf_op_list *list)
 static void note_forward_read(int storage, bool write, void *payload)
 {
     struct wf_variant *variant = payload;
-    const struct wf_storage *of = &variant->backward->storages[storage];
+    struct wf_storage *of = &variant->backward->storages[storage];
 
     (void)write;
-    if (of->kind == WF_STORAGE_FORWARD)
-        note_kept(variant->forward, &(struct wf_operand){.storage = of->index});
+    if (of->kind != WF_STORAGE_FORWARD) return;
+    of->read = true;
+    note_kept(variant->forward, &(struct wf_operand){.storage = of->index});
 }
 
 static weft_status improve_and_plan(struct wf_variant *variant, struct wf_op_list *list,
@@ -230,6 +230,7 @@ weft_status wf_variant_finish(struct wf_variant *variant)
     keep_results(variant->forward);
     if (backward) {
         keep_results(backward);
+        variant->saved = wf_passes_run_on_pair(variant->forward, backward, variant->passes_off);
         WF_TRY(improve_and_plan(variant, backward, &variant->backward_moves,
                                 &variant->backward_program));
         for (int i = 0; i < backward->n_nodes; i++)

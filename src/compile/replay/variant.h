@@ -6,6 +6,7 @@
 
 #include <weft/compile.h>
 
+#include "compile/passes/passes.h"
 #include "compile/record/guards.h"
 #include "compile/replay/program.h"
 #include "compile/tools/profile.h"
@@ -26,6 +27,7 @@ struct wf_variant {
     struct wf_program *forward_program, *backward_program; /* NULL: not ready */
     uint64_t steps;      /* wf_op_list_steps of the forward list, as it was recorded */
     bool differentiable; /* some result requires a gradient */
+    struct wf_saved_bytes saved;
     struct wf_gradient_target *targets;
     int n_targets;
     struct wf_instance *idle;            /* of calls whose tape is gone */

@@ -39,6 +39,9 @@ void weft_compiled_profile_print(const weft_compiled *compiled, FILE *out)
         out, "%s: %lld calls, %lld captures, %lld hits, %lld immediate, %lld backward replays\n",
         compiled->name, (long long)counts.calls, (long long)counts.captures,
         (long long)counts.replays, (long long)counts.immediate, (long long)counts.backward_replays);
+    if (counts.saved_without)
+        fprintf(out, "%lld bytes saved for backward, %lld without min_cut\n",
+                (long long)counts.saved, (long long)counts.saved_without);
     for (int i = 0; i < compiled->misses.n; i++)
         fprintf(out, "%lld missed: %s\n", (long long)compiled->misses.of[i].count,
                 compiled->misses.of[i].reason);
