@@ -96,6 +96,36 @@ WT_TEST_TIMES_IN_WORLD(norms_and_softmax__are_fused, w, i, 4)
     given_compiled(w, &c, NULL);
 }
 
+/* Softmax, by its formulas, and the mean of each row. */
+FUNCTION(rows_of_formulas)
+{
+    int last = -1;
+    weft_tensor *x = weft_add(in[0], in[1]), *y;
+
+    y = weft_exp(weft_sub(x, weft_amax(x, &last, 1, true)));
+    y = weft_div(y, weft_sum(y, &last, 1, true));
+    out[0] = weft_mean(weft_mul(y, y), &last, 1, false);
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+WT_TEST_TIMES_IN_WORLD(reductions_of_rows__are_fused, w, i, 4)
+{
+    struct pass_case c = {.function = rows_of_formulas,
+                          .dtype = i % 2 ? WEFT_BF16 : WEFT_F32,
+                          .n_in = 2,
+                          .n_out = 1,
+                          .rows = {row_cases[i][0], row_cases[i][0]},
+                          .columns = {row_cases[i][1], row_cases[i][1]},
+                          .placements = {"S(0)", "S(0)"}};
+    weft_compiled *with = given_compiled(w, &c, NULL), *without = given_compiled(w, &c, "fuse");
+
+    WT_EQ(weft_compiled_get_counts(without).nodes, 8);
+    if (row_cases[i][0] >= 2 * weft_world_size())
+        WT_EQ(given_lines(with, false, true, "fused: add max sub exp sum div mul sum"), 1);
+    c.gradients = true;
+    given_compiled(w, &c, NULL);
+}
+
 /* A node between that reads and writes other bytes is passed over; one that the chain needs is not.
  */
 FUNCTION(product_between)

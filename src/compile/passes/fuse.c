@@ -89,6 +89,18 @@ static bool shape_by_rows(struct shape *shape, const struct wf_kernel_call *k, i
     return rows > 1 && k->out[0]->ndim > 1;
 }
 
+/* Of the last dim: an element for each row. */
+static bool shape_reduction(struct shape *shape, const struct wf_op_plan *plan)
+{
+    const struct wf_tensor_desc *x = plan->kernel.in[0], *y = plan->kernel.out[0];
+
+    if (x->ndim < 2 || plan->attrs.reduce.dims != 1u << (x->ndim - 1)) return false;
+    shape->rows = y->numel;
+    shape->elements = shape->in_elements[0] = x->numel;
+    shape->out_elements[0] = y->numel;
+    return x->contiguous && y->contiguous && shape->rows > 1;
+}
+
 static bool find_shape(struct shape *shape, const struct wf_op_plan *plan)
 {
     const struct wf_kernel_call *k = &plan->kernel;
@@ -119,6 +131,8 @@ static bool find_shape(struct shape *shape, const struct wf_op_plan *plan)
                              kernel == WF_KERNEL_swiglu ? k->out[0]->numel / last_dim(k->out[0])
                                                         : x->numel / last_dim(x),
                              0);
+    case WF_KIND_REDUCTION:
+        return shape_reduction(shape, plan);
     case WF_KIND_NONE:
         return false;
     }

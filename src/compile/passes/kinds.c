@@ -53,6 +53,12 @@ enum wf_chain_kind wf_chain_kind_of(enum wf_kernel kernel)
     case WF_KERNEL_swiglu:
     case WF_KERNEL_swiglu_grad:
         return WF_KIND_SWIGLU;
+    case WF_KERNEL_sum:
+    case WF_KERNEL_max:
+    case WF_KERNEL_min:
+    case WF_KERNEL_prod:
+    case WF_KERNEL_count_nonzero:
+        return WF_KIND_REDUCTION;
     default:
         return WF_KIND_NONE;
     }

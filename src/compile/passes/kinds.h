@@ -10,7 +10,8 @@ enum wf_chain_kind {
     WF_KIND_SOFTMAX,
     WF_KIND_LAYER_NORM,
     WF_KIND_RMS_NORM,
-    WF_KIND_SWIGLU
+    WF_KIND_SWIGLU,
+    WF_KIND_REDUCTION
 };
 
 enum wf_chain_kind wf_chain_kind_of(enum wf_kernel kernel);
