@@ -124,6 +124,30 @@ static weft_status count_consumers(struct wf_tape_node *root)
     return status;
 }
 
+void wf_tape_visit_leaves(const weft_tensor *t, wf_leaf_visitor *visit, void *payload)
+{
+    size_t base = work.base;
+
+    if (!t->node) return;
+    work.base = work.count;
+    work.epoch++;
+    t->node->mark = work.epoch;
+    push_node(t->node);
+    while (work.count > work.base) {
+        const struct wf_tape_node *node = work.items[--work.count];
+
+        for (int i = 0; i < node->n_in; i++) {
+            struct wf_tape_node *producer = node->producers[i];
+
+            if (node->leaves[i]) visit(node->leaves[i], payload);
+            if (!producer || producer->mark == work.epoch) continue;
+            producer->mark = work.epoch;
+            push_node(producer);
+        }
+    }
+    work.base = base;
+}
+
 /* Put another tensor in the place of a leaf's gradient. */
 static weft_status replace_leaf_gradient(weft_tensor *leaf, weft_tensor *grad)
 {

@@ -211,6 +211,10 @@ weft_status wf_leaf_accumulate_grad(weft_tensor *leaf, weft_tensor *grad);
 /** The same for a term that a backward has counted: the leaf's gradient hook hears of it. */
 weft_status wf_leaf_deliver_grad(weft_tensor *leaf, weft_tensor *grad);
 
+/** Call `visit` with each leaf that a backward from t would reach, once for each use of it. */
+typedef void wf_leaf_visitor(const weft_tensor *leaf, void *payload);
+void wf_tape_visit_leaves(const weft_tensor *t, wf_leaf_visitor *visit, void *payload);
+
 /** The gradient of what a result does not depend on; of the open scope. */
 weft_tensor *wf_zero_gradient_like(const weft_tensor *of);
 

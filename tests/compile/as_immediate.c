@@ -29,7 +29,7 @@ void wt_compiled_inputs(struct wt_world *w, weft_tensor **in, const struct wt_co
     }
 }
 
-static void run_backward(weft_tensor *const *out, int n)
+void wt_backward_of_results(weft_tensor *const *out, int n)
 {
     weft_tensor *total = NULL;
 
@@ -44,7 +44,7 @@ static void run_backward(weft_tensor *const *out, int n)
     if (total) WT_ALL(weft_backward(total) == WEFT_OK);
 }
 
-static bool same_placements(const weft_tensor *a, const weft_tensor *b)
+bool wt_same_placements(const weft_tensor *a, const weft_tensor *b)
 {
     weft_mesh *mesh = weft_tensor_mesh(a);
 
@@ -71,12 +71,12 @@ void wt_is_as_immediate(struct wt_world *w, weft_compiled_function *function, vo
         WT_ALL(weft_compiled_call(compiled, in, n_in, out, n_out) == WEFT_OK);
         WT_ALL(function(plain, n_in, want, n_out, state) == WEFT_OK);
         for (int i = 0; i < n_out; i++) {
-            WT_ALL(same_placements(out[i], want[i]));
+            WT_ALL(wt_same_placements(out[i], want[i]));
             WT_ALL(weft_requires_grad(out[i]) == weft_requires_grad(want[i]));
             WT_ALL(wt_near_tensors(out[i], want[i], WT_EXACT));
         }
-        run_backward(out, n_out);
-        run_backward(want, n_out);
+        wt_backward_of_results(out, n_out);
+        wt_backward_of_results(want, n_out);
         for (int i = 0; i < n_in; i++)
             if (of[i].grad)
                 WT_ALL(wt_near_tensors(weft_grad(in[i]), weft_grad(plain[i]), WT_EXACT));

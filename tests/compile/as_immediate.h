@@ -20,6 +20,10 @@ weft_compiled *wt_compile(weft_compiled_function *function, void *state, bool fu
 void wt_compiled_inputs(struct wt_world *w, weft_tensor **in, const struct wt_compiled_input *of,
                         int n, int k);
 
+/** Backward from the sum of the squares of each result that requires a gradient. */
+void wt_backward_of_results(weft_tensor *const *out, int n);
+bool wt_same_placements(const weft_tensor *a, const weft_tensor *b);
+
 /**
  * Call both WT_COMPILED_CALLS times on equal inputs, backward from the sum of each result where it
  * requires a gradient: results, their placements and the inputs' gradients are the same bits, and

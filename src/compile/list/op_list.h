@@ -106,6 +106,7 @@ struct wf_list_result {
     struct wf_operand at; /* storage -1: NULL */
     weft_tensor *outside; /* it is this tensor itself; one reference. NULL: it is not */
     int same_as_input;    /* it is this input itself; -1: it is not */
+    int same_as_result;   /* it is this earlier result itself; -1: it is not */
     bool requires_grad;
 };
 

@@ -108,6 +108,8 @@ void wf_op_list_print(const struct wf_op_list *list, FILE *out)
         fprintf(out, "  result %d: ", i);
         if (list->results[i].same_as_input >= 0)
             fprintf(out, "in%d", list->results[i].same_as_input);
+        else if (list->results[i].same_as_result >= 0)
+            fprintf(out, "result %d", list->results[i].same_as_result);
         else
             print_operand(&names, &list->results[i].at, out);
         fprintf(out, "\n");

@@ -65,10 +65,13 @@ static void add_results(struct capture *c, weft_tensor *const *out, int n_out)
     for (int i = 0; i < n_out; i++) {
         struct wf_list_result *result = &list->results[i];
 
-        *result = (struct wf_list_result){.at = wf_no_operand(), .same_as_input = -1};
+        *result = (struct wf_list_result){
+            .at = wf_no_operand(), .same_as_input = -1, .same_as_result = -1};
         if (!out[i]) continue;
         result->same_as_input = input_of_handle(c, out[i]);
-        if (result->same_as_input >= 0) continue;
+        for (int j = i - 1; j >= 0; j--)
+            if (out[j] == out[i]) result->same_as_result = j;
+        if (result->same_as_input >= 0 || result->same_as_result >= 0) continue;
         result->at = wf_recording_operand(&c->recorder, out[i]);
         if (list->storages[result->at.storage].kind == WF_STORAGE_EXTERNAL &&
             !(out[i]->node && !out[i]->node->used))
@@ -240,12 +243,15 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
     return variant;
 }
 
-/* Results that are the inputs themselves are the caller's own handles. */
-static void give_inputs_back(const struct wf_op_list *list, weft_tensor *const *in,
-                             weft_tensor **out)
+/* Results that are inputs are the caller's own handles; of two that are one tensor there is one. */
+static void give_same_handles(const struct wf_op_list *list, weft_tensor *const *in,
+                              weft_tensor **out)
 {
     for (int i = 0; i < list->n_results; i++)
-        if (list->results[i].same_as_input >= 0) out[i] = in[list->results[i].same_as_input];
+        if (list->results[i].same_as_input >= 0)
+            out[i] = in[list->results[i].same_as_input];
+        else if (list->results[i].same_as_result >= 0)
+            out[i] = out[list->results[i].same_as_result];
 }
 
 static int count_wanted(const struct wf_guards *guards)
@@ -264,14 +270,14 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
 
     c->result->variant = variant;
     if (!variant->differentiable) {
-        give_inputs_back(variant->forward, in, out);
+        give_same_handles(variant->forward, in, out);
         return wf_variant_finish(variant);
     }
     c->forward.out = wf_calloc((size_t)n_out + 1, sizeof *c->forward.out);
     c->forward.n_out = n_out;
     for (int i = 0; i < n_out; i++) c->forward.out[i] = weft_retain(out[i]);
     wf_taped_call_record_captured(variant, &c->forward, in, out);
-    give_inputs_back(variant->forward, in, out);
+    give_same_handles(variant->forward, in, out);
     c->forward = (struct wf_captured_forward){0};
     return WEFT_OK;
 }

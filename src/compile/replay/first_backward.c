@@ -86,8 +86,10 @@ static void add_results(struct wf_variant *variant, struct wf_list_recorder *r,
     variant->targets = wf_calloc((size_t)n + 1, sizeof *variant->targets);
     variant->n_targets = list->n_results = n;
     for (int i = 0; i < n; i++) {
-        list->results[i] = (struct wf_list_result){
-            .at = wf_recording_operand(r, r->deliveries[i].grad), .same_as_input = -1};
+        list->results[i] =
+            (struct wf_list_result){.at = wf_recording_operand(r, r->deliveries[i].grad),
+                                    .same_as_input = -1,
+                                    .same_as_result = -1};
         variant->targets[i] = target_of(captured, r->deliveries[i].leaf);
     }
 }

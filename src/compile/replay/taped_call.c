@@ -280,7 +280,7 @@ static void vjp_compiled_call(const struct wf_tape_node *node, weft_tensor *grad
     for (int i = 0; i < guards->n_in; i++) {
         struct wf_layout *layout;
 
-        if (!guards->in[i].requires_grad) continue;
+        if (!instance->variant->reaches[i]) continue;
         layout = wf_layout_with_placements(guards->in[i].layout, guards->in[i].layout->placements);
         in_grads[n++] = of_inputs[i] ? of_inputs[i] : new_zeros(layout);
         wf_layout_release(layout);
@@ -306,7 +306,7 @@ static void record_nodes(struct wf_instance *instance, weft_tensor *const *in, w
     int n = 0;
 
     for (int i = 0; i < variant->guards->n_in; i++)
-        if (variant->guards->in[i].requires_grad) wanted[n++] = in[i];
+        if (variant->reaches[i]) wanted[n++] = in[i];
     for (int i = 0; i < variant->forward->n_results; i++) {
         struct wf_tape_node *node;
 
@@ -350,6 +350,14 @@ weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_pro
     return WEFT_OK;
 }
 
+static void note_reached(const weft_tensor *leaf, void *payload)
+{
+    struct wf_instance *instance = payload;
+
+    for (int i = 0; i < instance->captured.n_in; i++)
+        if (instance->captured.aliases[i] == leaf) instance->variant->reaches[i] = true;
+}
+
 void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_captured_forward *captured,
                                    weft_tensor *const *in, weft_tensor **out)
 {
@@ -360,5 +368,8 @@ void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_capture
     for (int i = 0; i < captured->n_out; i++)
         if (variant->forward->results[i].requires_grad)
             out[i] = wf_taped_call_handle_of(captured->out[i]);
+    for (int i = 0; i < captured->n_out; i++)
+        if (variant->forward->results[i].requires_grad)
+            wf_tape_visit_leaves(captured->out[i], note_reached, instance);
     record_nodes(instance, in, out);
 }

@@ -95,10 +95,11 @@ static void make_results(const struct wf_op_list *list, const struct wf_program_
     for (int i = 0; i < list->n_results; i++) {
         const struct wf_list_result *result = &list->results[i];
 
-        out[i] = result->same_as_input >= 0 ? in[result->same_as_input]
-                 : result->outside          ? result->outside
-                 : result->at.storage >= 0  ? new_result_handle(list, run, &result->at, in)
-                                            : NULL;
+        out[i] = result->same_as_input >= 0    ? in[result->same_as_input]
+                 : result->same_as_result >= 0 ? out[result->same_as_result]
+                 : result->outside             ? result->outside
+                 : result->at.storage >= 0     ? new_result_handle(list, run, &result->at, in)
+                                               : NULL;
     }
 }
 

@@ -28,6 +28,7 @@ struct wf_variant {
     uint64_t steps;      /* wf_op_list_steps of the forward list, as it was recorded */
     bool differentiable; /* some result requires a gradient */
     struct wf_saved_bytes saved;
+    bool reaches[WF_COMPILED_INPUTS]; /* backward from some result: these inputs */
     struct wf_gradient_target *targets;
     int n_targets;
     struct wf_instance *idle;            /* of calls whose tape is gone */

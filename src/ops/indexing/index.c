@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/recorder.h"
 #include "ops/call_dims.h"
 #include "ops/indexing/index_calls.h"
 #include "ops/indexing/index_dims.h"
@@ -158,14 +159,21 @@ static weft_tensor *on_mesh_of(const weft_tensor *x, weft_tensor *t)
     return t && x->layout->mesh ? weft_from_local(t, x->layout->mesh, replicated, NULL) : t;
 }
 
+/* What follows from sizes and attributes is the same in every run of a list, which has it as a
+ * constant: nobody records how it is made. */
 weft_tensor *wf_index_like(const weft_tensor *x, const int64_t *index, int64_t n)
 {
     weft_device before = weft_set_default_device(WEFT_CPU);
-    weft_tensor *t = weft_from_data(WEFT_I64, &n, 1, index);
+    struct wf_recorder *recorder = wf_recorder;
+    weft_tensor *t;
 
+    if (!wf_recorder_puts_off()) wf_recorder = NULL;
+    t = weft_from_data(WEFT_I64, &n, 1, index);
     weft_set_default_device(before);
     if (t) t = weft_to_device(t, weft_tensor_device(x));
-    return on_mesh_of(x, t);
+    t = on_mesh_of(x, t);
+    wf_recorder = recorder;
+    return t;
 }
 
 weft_tensor *wf_replicated_number(const weft_tensor *x, weft_dtype dtype, double value)
