@@ -257,6 +257,16 @@ static weft_status add_gradient_to_input(struct wf_tape_node *node, int i, weft_
     return WEFT_OK;
 }
 
+weft_status wf_tape_node_add_term(struct wf_tape_node *node, int i, weft_tensor *grad)
+{
+    weft_tensor *leaf = node->leaves[i];
+
+    if (!wf_tape_node_needs_grad(node, i)) return WEFT_OK;
+    if (leaf && !(wf_recorder && wf_recorder->delivers(wf_recorder, leaf)))
+        return wf_leaf_accumulate_grad(leaf, grad);
+    return add_gradient_to_input(node, i, grad);
+}
+
 static weft_status run_vjp(struct wf_tape_node *node)
 {
     weft_tensor *in_grads[WF_NODE_INPUTS] = {0};

@@ -211,6 +211,10 @@ weft_status wf_leaf_accumulate_grad(weft_tensor *leaf, weft_tensor *grad);
 /** The same for a term that a backward has counted: the leaf's gradient hook hears of it. */
 weft_status wf_leaf_deliver_grad(weft_tensor *leaf, weft_tensor *grad);
 
+/** For a vjp that has several terms of the gradient of input i: add one that is not the last, which
+ * it gives as others do. So terms are added in the order in which they come. */
+weft_status wf_tape_node_add_term(struct wf_tape_node *node, int i, weft_tensor *grad);
+
 /** Call `visit` with each leaf that a backward from t would reach, once for each use of it. */
 typedef void wf_leaf_visitor(const weft_tensor *leaf, void *payload);
 void wf_tape_visit_leaves(const weft_tensor *t, wf_leaf_visitor *visit, void *payload);

@@ -94,7 +94,26 @@ static void add_results(struct wf_variant *variant, struct wf_list_recorder *r,
     }
 }
 
-static weft_status record_backward(struct wf_instance *instance)
+/* What was delivered, now that nobody records. */
+static weft_status deliver(const struct wf_instance *instance, const struct wf_list_recorder *r,
+                           const struct wf_tape_node *node, weft_tensor **in_grads)
+{
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < r->n_deliveries && status == WEFT_OK; i++) {
+        const struct wf_gradient_target *target = &instance->variant->targets[i];
+        weft_tensor *grad = r->deliveries[i].grad;
+
+        status = target->leaf
+                     ? wf_leaf_deliver_grad(target->leaf, grad)
+                     : wf_taped_call_deliver(instance, target, wf_taped_call_handle_of(grad), node,
+                                             in_grads);
+    }
+    return status;
+}
+
+static weft_status record_backward(struct wf_instance *instance, const struct wf_tape_node *node,
+                                   weft_tensor **in_grads)
 {
     struct wf_variant *variant = instance->variant;
     struct wf_captured_forward *captured = &instance->captured;
@@ -114,11 +133,7 @@ static weft_status record_backward(struct wf_instance *instance)
     status = walk_inner_tape(instance);
     if (status == WEFT_OK) add_results(variant, r, captured);
     wf_recording_end(r);
-    for (int i = 0; i < r->n_deliveries && status == WEFT_OK; i++) {
-        weft_tensor *leaf = r->deliveries[i].leaf;
-
-        status = wf_leaf_deliver_grad(leaf, r->deliveries[i].grad);
-    }
+    if (status == WEFT_OK) status = deliver(instance, r, node, in_grads);
     if (r->n_breaks) {
         variant->unusable = wf_format("backward: %s", r->breaks[0].reason);
     } else if (status == WEFT_OK) {
@@ -188,16 +203,13 @@ static void become_replay(struct wf_instance *instance)
     instance->is_capture = false;
 }
 
-weft_status wf_taped_call_capture_backward(struct wf_instance *instance, weft_tensor **in_grads)
+weft_status wf_taped_call_capture_backward(struct wf_instance *instance,
+                                           const struct wf_tape_node *node, weft_tensor **in_grads)
 {
-    struct wf_captured_forward *captured = &instance->captured;
     struct wf_variant *variant = instance->variant;
 
     WF_TRY(make_gradients_row_major(instance));
-    WF_TRY(record_backward(instance));
-    for (int i = 0; i < captured->n_in; i++)
-        if (captured->aliases[i] && captured->aliases[i]->grad)
-            in_grads[i] = wf_taped_call_handle_of(captured->aliases[i]->grad);
+    WF_TRY(record_backward(instance, node, in_grads));
     if (!variant->backward) return WEFT_OK;
     keep_gradient_layouts(instance);
     WF_TRY(wf_variant_finish(variant));

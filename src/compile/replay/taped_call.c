@@ -223,18 +223,22 @@ static weft_tensor *result_handle(const struct wf_instance *instance,
                          "compiled");
 }
 
-static weft_status deliver_result(const struct wf_gradient_target *target, weft_tensor *grad,
-                                  weft_tensor **in_grads)
+weft_status wf_taped_call_deliver(const struct wf_instance *instance,
+                                  const struct wf_gradient_target *target, weft_tensor *grad,
+                                  const struct wf_tape_node *node, weft_tensor **in_grads)
 {
-    weft_tensor **sum;
+    int place = 0;
 
     if (target->leaf) return wf_leaf_accumulate_grad(target->leaf, grad);
-    sum = &in_grads[target->input];
-    *sum = *sum ? weft_add(*sum, grad) : grad;
-    return *sum ? WEFT_OK : weft_error_status();
+    for (int i = 0; i < target->input; i++) place += instance->variant->reaches[i];
+    if (in_grads[place])
+        WF_TRY(wf_tape_node_add_term((struct wf_tape_node *)node, place, in_grads[place]));
+    in_grads[place] = grad;
+    return WEFT_OK;
 }
 
-static weft_status replay_backward(struct wf_instance *instance, weft_tensor **in_grads)
+static weft_status replay_backward(struct wf_instance *instance, const struct wf_tape_node *node,
+                                   weft_tensor **in_grads)
 {
     struct wf_variant *variant = instance->variant;
     struct wf_program_run run;
@@ -252,7 +256,8 @@ static weft_status replay_backward(struct wf_instance *instance, weft_tensor **i
     wf_program_run_all(variant->backward_program, &run);
     wf_step_draws_advance(variant->backward->draws);
     for (int i = 0; i < variant->n_targets && status == WEFT_OK; i++)
-        status = deliver_result(&variant->targets[i], result_handle(instance, &run, i), in_grads);
+        status = wf_taped_call_deliver(instance, &variant->targets[i],
+                                       result_handle(instance, &run, i), node, in_grads);
     wf_program_end_run(variant->backward_program, &run);
     variant->backward_replays++;
     wf_compile_times_add(&variant->times, WF_COMPILE_RUN_BACKWARD, began);
@@ -266,23 +271,22 @@ static void vjp_compiled_call(const struct wf_tape_node *node, weft_tensor *grad
 {
     struct wf_instance *instance = node->context;
     const struct wf_guards *guards = instance->variant->guards;
-    weft_tensor *of_inputs[WF_COMPILED_INPUTS] = {0};
     weft_status status = add_missing_gradients(instance);
     int n = 0;
 
     (void)grad;
     if (status == WEFT_OK)
-        status = instance->is_capture ? wf_taped_call_capture_backward(instance, of_inputs)
-                                      : replay_backward(instance, of_inputs);
+        status = instance->is_capture ? wf_taped_call_capture_backward(instance, node, in_grads)
+                                      : replay_backward(instance, node, in_grads);
     if (status == WEFT_OK) status = wf_taped_call_notify_leaves(instance);
     release_grads(instance);
     if (status != WEFT_OK) return;
     for (int i = 0; i < guards->n_in; i++) {
         struct wf_layout *layout;
 
-        if (!instance->variant->reaches[i]) continue;
+        if (!instance->variant->reaches[i] || in_grads[n++]) continue;
         layout = wf_layout_with_placements(guards->in[i].layout, guards->in[i].layout->placements);
-        in_grads[n++] = of_inputs[i] ? of_inputs[i] : new_zeros(layout);
+        in_grads[n - 1] = new_zeros(layout);
         wf_layout_release(layout);
     }
 }

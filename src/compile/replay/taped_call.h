@@ -52,4 +52,11 @@ void wf_taped_call_stop_awaiting(struct wf_instance *instance);
 weft_status wf_taped_call_notify_leaves(struct wf_instance *instance);
 
 /** The backward that is recorded, of the call that captured (first_backward.c). */
-weft_status wf_taped_call_capture_backward(struct wf_instance *instance, weft_tensor **in_grads);
+weft_status wf_taped_call_capture_backward(struct wf_instance *instance,
+                                           const struct wf_tape_node *node, weft_tensor **in_grads);
+
+/** A term of a gradient, to its leaf; or to an input of the call's node, whose last term is in
+ * in_grads. */
+weft_status wf_taped_call_deliver(const struct wf_instance *instance,
+                                  const struct wf_gradient_target *target, weft_tensor *grad,
+                                  const struct wf_tape_node *node, weft_tensor **in_grads);
