@@ -5,6 +5,7 @@
  * run: compile
  * run: mpiexec -n 2 compile gpt
  * run: mpiexec -n 2 compile mlp
+ * run: compile vs_hand
  *
  * Training is forward, backward and AdamW, of a GPT 6x384 (context 256, batch 8, vocabulary 256)
  * and of an MLP 1024-4096-1024 with 16 tokens. Steps of both kinds take turns in one process.
@@ -327,11 +328,36 @@ static void measure_training(weft_mesh *mesh, const char *name, int rounds)
     weft_scope_close(scope);
 }
 
+/* ---- beside the steps that are written by hand ---- */
+
+enum { RANKS = 2, PAIRS = 3 };
+
+static void measure_pair(const char *ours, const char *theirs, const char *key,
+                         const char *arguments)
+{
+    struct bench_run our, their;
+
+    bench_pair(RANKS, PAIRS, ours, theirs, arguments, &our, &their);
+    bench_line(our.step_ms, "ms", "compile.step_ms.%s", key);
+    bench_line(our.step_ms / their.step_ms, "ratio", "compile.vs_hand.%s", key);
+}
+
+static void measure_beside_hand(void)
+{
+    setenv("BENCH_COMPILED", "1", 1);
+    measure_pair("mlp", "hand_mlp", "mlp.16", "16 200");
+    measure_pair("mlp", "hand_mlp", "mlp.128", "128 60");
+    measure_pair("mlp", "hand_mlp", "mlp.512", "512 20");
+    measure_pair("gpt", "hand_gpt", "gpt.6x384", "6 384 6 256 8 256 8");
+    measure_pair("gpt", "hand_gpt", "gpt.12x768", "12 768 12 256 4 50304 3");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     int rounds = argc > 2 ? atoi(argv[2]) : strcmp(what, "gpt") == 0 ? 11 : 101;
 
+    if (strcmp(what, "vs_hand") == 0) return measure_beside_hand(), EXIT_SUCCESS;
     WEFT_CHECK(weft_init(&argc, &argv));
     if (*what) {
         weft_mesh *mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));

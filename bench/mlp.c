@@ -17,17 +17,27 @@ struct training {
     weft_module *mlp;
     weft_optim *adam;
     weft_tensor *x, *target;
+    weft_compiled *compiled;
     double loss;
 };
+
+static weft_status train_on(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                            void *state)
+{
+    struct training *t = state;
+
+    (void)n, (void)n_out;
+    out[0] = weft_mse(weft_call(t->mlp, t->x), in[0]); /* x has a gradient too: it is no input */
+    if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
+    return weft_step(t->adam);
+}
 
 static void step(void *payload)
 {
     struct training *t = payload;
     weft_scope *scope = weft_scope_open();
-    weft_tensor *loss = weft_mse(weft_call(t->mlp, t->x), t->target);
+    weft_tensor *loss = bench_call(t->compiled, train_on, &t->target, 1, t);
 
-    WEFT_CHECK(weft_backward(loss));
-    WEFT_CHECK(weft_step(t->adam));
     weft_zero_grad(t->x);
     t->loss = weft_item(loss);
     weft_scope_close(scope);
@@ -65,11 +75,13 @@ static int train(int *argc, char ***argv)
     mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
     scope = weft_scope_open();
     build(&t, mesh, tokens);
+    t.compiled = bench_compile(train_on, &t);
     for (int i = 0; i < 5; i++) {
         step(&t);
         if (weft_world_rank() == 0) printf("loss %d %.9f\n", i, t.loss);
     }
     if (steps > 0) bench_report(bench_steps(mesh, steps, step, &t));
+    weft_compiled_release(t.compiled);
     weft_optim_release(t.adam);
     weft_module_release(t.mlp);
     weft_scope_close(scope);

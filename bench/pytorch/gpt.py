@@ -84,6 +84,7 @@ def one_process(sizes):
     with threads(2):
         model = GPT(layers, width, heads, context, vocab)
         report("one_process_", sizes, decoder_step(model, context, batch, vocab, fused=True))
+        report("compiled_", sizes, decoder_step(torch.compile(model), context, batch, vocab, fused=True))
 
 
 if __name__ == "__main__":

@@ -168,3 +168,22 @@ void bench_pair(int ranks, int rounds, const char *ours, const char *theirs, con
         exit(EXIT_FAILURE);
     }
 }
+
+weft_compiled *bench_compile(weft_compiled_function *step, void *state)
+{
+    if (!getenv("BENCH_COMPILED")) return NULL;
+    return bench_need(
+        weft_compile(step, state, (weft_compile_config){.name = "step", .fullgraph = true}));
+}
+
+weft_tensor *bench_call(weft_compiled *compiled, weft_compiled_function *step,
+                        weft_tensor *const *in, int n, void *state)
+{
+    weft_tensor *out = NULL;
+
+    if (compiled)
+        WEFT_CHECK(weft_compiled_call(compiled, in, n, &out, 1));
+    else
+        WEFT_CHECK(step(in, n, &out, 1, state));
+    return out;
+}

@@ -20,6 +20,13 @@ struct bench_times {
 /** Min and median over n calls of step(payload), ranks starting together. */
 struct bench_times bench_steps(weft_mesh *mesh, int n, void (*step)(void *payload), void *payload);
 
+/** Compile a step where BENCH_COMPILED is set (bench/compile.c sets it for programs that it runs).
+ * gives: NULL: the step runs as it is */
+weft_compiled *bench_compile(weft_compiled_function *step, void *state);
+/** Call the step, compiled or (NULL) as it is. gives: its one result */
+weft_tensor *bench_call(weft_compiled *compiled, weft_compiled_function *step,
+                        weft_tensor *const *in, int n, void *state);
+
 /** The report that both the library's and the hand-written steps print, for bench_pair to read. */
 void bench_report(struct bench_times times);
 

@@ -95,18 +95,28 @@ struct training {
     weft_module *model;
     weft_optim *adam;
     weft_tensor *tokens, *targets;
+    weft_compiled *compiled;
     double loss;
 };
+
+static weft_status train_on(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                            void *state)
+{
+    struct training *t = state;
+
+    (void)n, (void)n_out;
+    out[0] = weft_gpt_loss(t->model, in[0], in[1]);
+    if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
+    return weft_step(t->adam);
+}
 
 static void step(void *payload)
 {
     struct training *t = payload;
     weft_scope *scope = weft_scope_open();
-    weft_tensor *loss = weft_gpt_loss(t->model, t->tokens, t->targets);
+    weft_tensor *in[] = {t->tokens, t->targets};
 
-    WEFT_CHECK(weft_backward(loss));
-    WEFT_CHECK(weft_step(t->adam));
-    t->loss = weft_item(loss);
+    t->loss = weft_item(bench_call(t->compiled, train_on, in, 2, t));
     weft_scope_close(scope);
 }
 
@@ -208,8 +218,10 @@ int bench_train_decoder(int argc, char **argv, struct bench_decoder size, bench_
     mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
     scope = weft_scope_open();
     build(&t, &size, make, mesh);
+    t.compiled = bench_compile(train_on, &t);
     first_steps(&t, &size);
     if (size.steps > 0) bench_report(bench_steps(mesh, size.steps, step, &t));
+    weft_compiled_release(t.compiled);
     weft_optim_release(t.adam);
     weft_module_release(t.model);
     weft_scope_close(scope);
