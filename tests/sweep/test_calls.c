@@ -2,50 +2,14 @@
  * test_calls.c: every public function gives what it gives on one device, values, shape and
  * gradients, in every layout that its operands may have.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weft/weft.h>
 
-#include "autograd/sampled.h"
 #include "support/worlds.h"
-
-#define DIMS(...) ((const int[]){__VA_ARGS__})
-#define SIZES(...) ((const int64_t[]){__VA_ARGS__})
-
-/* What calls that give several tensors give: the last one counts. */
-static _Thread_local weft_tensor *pieces[16];
-
-static weft_tensor *piece(int failed)
-{
-    int last = 0;
-
-    while (last < 15 && pieces[last + 1]) last++;
-    return failed ? NULL : pieces[last];
-}
-
-#define CALL(name, operands, expression)                                                           \
-    static weft_tensor *call_##name(weft_tensor *const *in) { return expression; }
-#define PAIR CALL
-#include "sweep/calls.def"
-#undef CALL
-#undef PAIR
-
-static const struct sweep {
-    const char *name;
-    struct wt_op_case sample; /* its operands */
-    weft_tensor *(*call)(weft_tensor *const *in);
-    bool two_axes;
-} sweeps[] = {
-#define CALL(name, operands_, expression) {#name, {.operands = operands_}, call_##name, false},
-#define PAIR(name, operands_, expression) {#name, {.operands = operands_}, call_##name, true},
-#include "sweep/calls.def"
-#undef CALL
-#undef PAIR
-};
-enum { SWEEPS = sizeof sweeps / sizeof sweeps[0] };
+#include "sweep/calls.h"
 
 struct reference {
     struct wt_sampled sampled;
@@ -57,28 +21,7 @@ struct reference {
 
 /* ---- one call ---- */
 
-static weft_tensor *run(const struct sweep *s, weft_tensor *const *in)
-{
-    memset(pieces, 0, sizeof pieces);
-    return s->call(in);
-}
-
-/* Backward of a weighted sum of the result. */
-static bool differentiate(weft_tensor *y, weft_mesh *mesh)
-{
-    static const weft_placement replicated[WEFT_MAX_AXES];
-    weft_tensor *weights = wt_weights_like(y);
-
-    if (mesh) weights = weft_distribute_tensor(weights, mesh, replicated, -1);
-    return weft_backward(weft_sum_all(weft_mul(y, weights))) == WEFT_OK;
-}
-
-static bool wants_gradient(const struct wt_operand *o)
-{
-    return o->present && weft_dtype_is_float(o->dtype);
-}
-
-static void open_reference(struct reference *ref, const struct sweep *s)
+static void open_reference(struct reference *ref, const struct wt_call *s)
 {
     weft_tensor *in[WF_MAX_IN] = {0}, *y;
 
@@ -86,15 +29,15 @@ static void open_reference(struct reference *ref, const struct sweep *s)
     wt_sampled_open(&ref->sampled, &s->sample);
     for (int i = 0; i < ref->sampled.n_in; i++) {
         in[i] = wt_sampled_plain(&ref->sampled, i);
-        if (wants_gradient(&ref->sampled.operand[i])) weft_set_requires_grad(in[i], true);
+        if (wt_wants_gradient(&ref->sampled.operand[i])) weft_set_requires_grad(in[i], true);
     }
-    y = run(s, in);
+    y = wt_call_run(s, in);
     if (!y) return;
     ref->ndim = weft_ndim(y);
     for (int d = 0; d < ref->ndim; d++) ref->shape[d] = weft_size(y, d);
     ref->y = wt_values(y);
     ref->has_gradient = weft_requires_grad(y);
-    if (!ref->has_gradient || !differentiate(y, NULL)) return;
+    if (!ref->has_gradient || !wt_differentiate(y, NULL)) return;
     for (int i = 0; i < ref->sampled.n_in; i++)
         if (in[i] && weft_grad(in[i])) ref->grad[i] = wt_values(weft_grad(in[i]));
 }
@@ -128,7 +71,7 @@ struct layout {
     weft_placement axis[2];
 };
 
-static void report(const struct sweep *s, const struct reference *ref, const struct layout *at,
+static void report(const struct wt_call *s, const struct reference *ref, const struct layout *at,
                    const weft_mesh *mesh)
 {
     fprintf(stderr, "%s (%s) with", s->name, s->sample.operands);
@@ -141,7 +84,7 @@ static void report(const struct sweep *s, const struct reference *ref, const str
     fprintf(stderr, ": %s\n", weft_error_message());
 }
 
-static bool holds(const struct sweep *s, const struct reference *ref, weft_mesh *mesh,
+static bool holds(const struct wt_call *s, const struct reference *ref, weft_mesh *mesh,
                   const struct layout *at)
 {
     weft_scope *scope = weft_scope_open();
@@ -151,12 +94,12 @@ static bool holds(const struct sweep *s, const struct reference *ref, weft_mesh 
     for (int i = 0; i < ref->sampled.n_in; i++) {
         if (!ref->sampled.operand[i].present) continue;
         in[i] = weft_distribute_tensor(wt_sampled_plain(&ref->sampled, i), mesh, at[i].axis, -1);
-        if (wants_gradient(&ref->sampled.operand[i])) weft_set_requires_grad(in[i], true);
+        if (wt_wants_gradient(&ref->sampled.operand[i])) weft_set_requires_grad(in[i], true);
     }
-    y = run(s, in);
+    y = wt_call_run(s, in);
     good = y && same_shape(y, ref) && weft_requires_grad(y) == ref->has_gradient &&
            wt_near_full(weft_detach(y), ref->y, WT_WITHIN(1e-10));
-    if (good && ref->has_gradient) good = differentiate(y, mesh) && same_gradients(in, ref);
+    if (good && ref->has_gradient) good = wt_differentiate(y, mesh) && same_gradients(in, ref);
     if (!good) report(s, ref, at, mesh);
     weft_scope_close(scope);
     return good;
@@ -192,7 +135,7 @@ static bool numbered_layout(const struct wt_operand *o, int index, const weft_me
 }
 
 /* All layouts of all operands. */
-static void try_all(const struct sweep *s, const struct reference *ref, weft_mesh *mesh)
+static void try_all(const struct wt_call *s, const struct reference *ref, weft_mesh *mesh)
 {
     int index[WF_MAX_IN] = {0}, i, n = ref->sampled.n_in, axes = weft_mesh_ndim(mesh);
 
@@ -210,18 +153,18 @@ static void try_all(const struct sweep *s, const struct reference *ref, weft_mes
 
 static void sweep(weft_mesh *mesh, bool two_axes)
 {
-    for (int k = 0; k < SWEEPS; k++) {
+    for (int k = 0; k < wt_call_count; k++) {
         weft_scope *scope = weft_scope_open();
         struct reference ref;
 
-        if (two_axes && !sweeps[k].two_axes) {
+        if (two_axes && !wt_calls[k].two_axes) {
             weft_scope_close(scope);
             continue;
         }
-        open_reference(&ref, &sweeps[k]);
-        if (ref.ndim < 0) fprintf(stderr, "%s: %s\n", sweeps[k].name, weft_error_message());
+        open_reference(&ref, &wt_calls[k]);
+        if (ref.ndim < 0) fprintf(stderr, "%s: %s\n", wt_calls[k].name, weft_error_message());
         WT_ALL(ref.ndim >= 0);
-        try_all(&sweeps[k], &ref, mesh);
+        try_all(&wt_calls[k], &ref, mesh);
         close_reference(&ref);
         weft_scope_close(scope);
     }

@@ -70,11 +70,11 @@ static void fill_path(struct wf_flow_graph *graph, int source, int sink, const i
     }
 }
 
-static void mark_behind(const struct wf_flow_graph *graph, int sink, int *queue, bool *behind)
+static void mark_sink_side(const struct wf_flow_graph *graph, int sink, int *queue, bool *sink_side)
 {
     int head = 0, tail = 0;
 
-    for (int v = 0; v < graph->n_vertices; v++) behind[v] = v == sink;
+    for (int v = 0; v < graph->n_vertices; v++) sink_side[v] = v == sink;
     queue[tail++] = sink;
     while (head < tail) {
         int v = queue[head++];
@@ -82,20 +82,20 @@ static void mark_behind(const struct wf_flow_graph *graph, int sink, int *queue,
         for (int e = graph->first[v]; e >= 0; e = graph->edges[e].next) {
             int from = graph->edges[e].to;
 
-            if (behind[from] || graph->edges[e ^ 1].room == 0) continue;
-            behind[from] = true;
+            if (sink_side[from] || graph->edges[e ^ 1].room == 0) continue;
+            sink_side[from] = true;
             queue[tail++] = from;
         }
     }
 }
 
-void wf_flow_min_cut(struct wf_flow_graph *graph, int source, int sink, bool *behind)
+void wf_flow_min_cut(struct wf_flow_graph *graph, int source, int sink, bool *sink_side)
 {
     struct walk walk = {wf_malloc(((size_t)graph->n_vertices + 1) * sizeof(int)),
                         wf_malloc(((size_t)graph->n_vertices + 1) * sizeof(int))};
 
     while (find_path(graph, source, sink, &walk)) fill_path(graph, source, sink, walk.by);
-    mark_behind(graph, sink, walk.queue, behind);
+    mark_sink_side(graph, sink, walk.queue, sink_side);
     wf_free(walk.queue);
     wf_free(walk.by);
 }

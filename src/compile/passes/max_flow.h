@@ -24,10 +24,10 @@ void wf_flow_free(struct wf_flow_graph *graph);
 void wf_flow_add_edge(struct wf_flow_graph *graph, int from, int to, int64_t capacity);
 
 /**
- * Edges of a minimum cut lead from a vertex without the mark to one with it: `behind` is set for
+ * Edges of a minimum cut lead from a vertex without the mark to one with it: `sink_side` is set for
  * each vertex from which more could still flow to the sink. Of several minimum cuts this is the one
  * nearest to the sink. No path from source to sink may be unbounded.
  *
  * Augmenting paths, each a shortest one (Edmonds and Karp, 1972).
  */
-void wf_flow_min_cut(struct wf_flow_graph *graph, int source, int sink, bool *behind);
+void wf_flow_min_cut(struct wf_flow_graph *graph, int source, int sink, bool *sink_side);

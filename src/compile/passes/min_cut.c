@@ -23,8 +23,8 @@ struct fact {
     int maker;                 /* node of the forward list that makes it, and cheaply; -1: none */
     int of_backward;           /* the storage of the backward list that stands for it; -1: none */
     bool read, written, given; /* by the backward list; one of its results */
-    bool behind, after;        /* the cut: what it is made of, what is made of it */
-    int again;                 /* storage of the backward list, where it is computed again */
+    bool saved, runs_again;    /* as the cut says; neither: backward does without it */
+    int again;                 /* the backward list's storage of what is computed again */
 };
 
 struct choice {
@@ -115,8 +115,9 @@ static bool must_be_saved(const struct choice *choice, int s)
            choice->forward->storages[s].bytes < LEAST_BYTES;
 }
 
-static int before(int s) { return 2 * s; }
-static int behind(int s) { return 2 * s + 1; }
+/* The two ends of a storage's edge. */
+static int made_end(int s) { return 2 * s; }
+static int read_end(int s) { return 2 * s + 1; }
 
 static void cut(struct choice *choice)
 {
@@ -129,23 +130,23 @@ static void cut(struct choice *choice)
         const struct fact *fact = &choice->facts[s];
         const struct wf_list_node *maker;
 
-        wf_flow_add_edge(&graph, before(s), behind(s), price(choice, s));
+        wf_flow_add_edge(&graph, made_end(s), read_end(s), price(choice, s));
         if (fact->read && !fact->written)
-            wf_flow_add_edge(&graph, behind(s), sink, WF_FLOW_UNBOUNDED);
+            wf_flow_add_edge(&graph, read_end(s), sink, WF_FLOW_UNBOUNDED);
         if (must_be_saved(choice, s)) {
-            wf_flow_add_edge(&graph, source, before(s), WF_FLOW_UNBOUNDED);
+            wf_flow_add_edge(&graph, source, made_end(s), WF_FLOW_UNBOUNDED);
             continue;
         }
         maker = &choice->forward->nodes[fact->maker];
         for (int k = 0; k < maker->n_in; k++)
             if (maker->in[k].storage >= 0)
-                wf_flow_add_edge(&graph, behind(maker->in[k].storage), before(s),
+                wf_flow_add_edge(&graph, read_end(maker->in[k].storage), made_end(s),
                                  WF_FLOW_UNBOUNDED);
     }
     wf_flow_min_cut(&graph, source, sink, marks);
     for (int s = 0; s < n; s++) {
-        choice->facts[s].behind = marks[before(s)];
-        choice->facts[s].after = marks[behind(s)];
+        choice->facts[s].runs_again = marks[made_end(s)];
+        choice->facts[s].saved = !marks[made_end(s)] && marks[read_end(s)];
     }
     wf_flow_free(&graph);
     wf_free(marks);
@@ -161,8 +162,7 @@ static struct wf_saved_bytes count_bytes(const struct choice *choice)
 
         if (storage->kind != WF_STORAGE_MADE || storage->kept) continue;
         if (fact->read || fact->written || fact->given) saved.without += storage->bytes;
-        if (fact->written || fact->given || (fact->after && !fact->behind))
-            saved.bytes += storage->bytes;
+        if (fact->written || fact->given || fact->saved) saved.bytes += storage->bytes;
     }
     return saved;
 }
@@ -178,7 +178,7 @@ static void note_first_use(int storage, bool write, void *payload)
     (void)write;
     if (of->kind != WF_STORAGE_FORWARD) return;
     fact = &choice->facts[of->index];
-    if (fact->behind && fact->maker >= 0 && choice->use[fact->maker] < 0)
+    if (fact->runs_again && fact->maker >= 0 && choice->use[fact->maker] < 0)
         choice->use[fact->maker] = choice->node;
 }
 
@@ -197,7 +197,7 @@ static void find_uses(struct choice *choice)
         for (int k = 0; k < node->n_in && choice->use[i] >= 0; k++) {
             int s = node->in[k].storage, maker = s >= 0 ? choice->facts[s].maker : -1;
 
-            if (maker < 0 || !choice->facts[s].behind) continue;
+            if (maker < 0 || !choice->facts[s].runs_again) continue;
             if (choice->use[maker] < 0 || choice->use[maker] > choice->use[i])
                 choice->use[maker] = choice->use[i];
         }
@@ -214,7 +214,7 @@ static void run_again(struct choice *choice, int i)
 
         if (s < 0) continue;
         node->in[k].storage =
-            choice->facts[s].behind ? choice->facts[s].again : choice->facts[s].of_backward;
+            choice->facts[s].runs_again ? choice->facts[s].again : choice->facts[s].of_backward;
     }
     for (int j = 0; j < node->n_out; j++) {
         struct wf_storage made;
@@ -225,7 +225,7 @@ static void run_again(struct choice *choice, int i)
         made.kept = false;
         made.same_as = 0;
         node->out[j].storage = wf_op_list_add_storage(choice->backward, made);
-        if (choice->facts[s].behind) choice->facts[s].again = node->out[j].storage;
+        if (choice->facts[s].runs_again) choice->facts[s].again = node->out[j].storage;
     }
 }
 
