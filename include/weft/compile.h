@@ -154,8 +154,9 @@ WEFT_API void weft_compiled_profile_print(const weft_compiled *compiled, FILE *o
 /**
  * Run the function once and print what breaks it into several lists: "3 graphs with 2 graph breaks
  * and 6 ops", then the ops of each graph, and the reason of each break with the op and the module
- * that it follows. Kernels, redistributions and updates of an optimizer are ops; views, fills and
- * copies are not. What the function changes stays changed. `results`: how many it gives. PyTorch:
+ * that it follows. Where ops on both sides of a break would run as one fused chain without it, a
+ * line says how many. Kernels, redistributions and updates of an optimizer are ops; views, fills
+ * and copies are not. What the function changes stays changed. `results`: how many it gives. PyTorch:
  * torch._dynamo.explain.
  *
  * ranks: as the function; what is printed is this rank's

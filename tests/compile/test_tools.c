@@ -28,7 +28,7 @@ static weft_status toy(weft_tensor *const *in, int n, weft_tensor **out, int n_o
     return out[0] ? WEFT_OK : weft_error_status();
 }
 
-/* B42, B40, B14 */
+/* B42, B40 */
 WT_TEST_IN_WORLD(explain__tells_graphs_breaks_and_ops, w)
 {
     weft_tensor *in[] = {wt_constant(2, 5, 2), wt_constant(2, 5, -1)};
@@ -43,6 +43,45 @@ WT_TEST_IN_WORLD(explain__tells_graphs_breaks_and_ops, w)
     free(text);
     text = TEXT_OF(WT_ALL(weft_compile_explain_print(toy, NULL, positive, 2, 1, out) == WEFT_OK));
     WT_ALL(wt_text_has(text, "3 graphs with 2 graph breaks and 5 ops\n"));
+    free(text);
+}
+
+/* Three formulas before the first break and two behind it are one chain, but for the break; the
+ * second break, after a product, cuts none. */
+static weft_status broken_chain(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                                void *state)
+{
+    weft_tensor *x = weft_mul(weft_add_scalar(weft_abs(in[0]), 1), in[0]);
+
+    (void)n;
+    (void)n_out;
+    if (*(bool *)state) weft_graph_break("in a chain");
+    x = weft_matmul(weft_relu(weft_add(x, in[0])), in[1]);
+    if (*(bool *)state) weft_graph_break("after a product");
+    out[0] = weft_mul_scalar(x, 2);
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+/* B14 */
+WT_TEST_IN_WORLD(explain__tells_which_chains_a_break_cuts, w)
+{
+    weft_tensor *in[] = {wt_spread(w, wt_whole(WEFT_F32, 1, 24, 6), "S(0)"),
+                         wt_spread(w, wt_whole(WEFT_F32, 2, 6, 4), "R")};
+    bool broken = true;
+    char *text = TEXT_OF(
+        WT_ALL(weft_compile_explain_print(broken_chain, &broken, in, 2, 1, out) == WEFT_OK));
+
+    WT_ALL(wt_text_has(text, "3 graphs with 2 graph breaks and 7 ops\n"));
+    WT_ALL(wt_text_has(text, "break 1, after mul: in a chain\n"
+                             "  it cuts a fused chain: 3 ops before it, 2 behind it\n"
+                             "graph 2: 3 ops: add, relu, matmul\n"
+                             "break 2, after matmul: after a product\n"
+                             "graph 3: "));
+    free(text);
+    broken = false;
+    text = TEXT_OF(
+        WT_ALL(weft_compile_explain_print(broken_chain, &broken, in, 2, 1, out) == WEFT_OK));
+    WT_ALL(!strstr(text, "cuts"));
     free(text);
 }
 
