@@ -51,7 +51,8 @@ struct wf_recorder {
      * `call`, which has the items. */
     void (*update)(struct wf_recorder *r, const struct wf_changing_call *call,
                    struct weft_tensor *const *parameters, struct wf_optimizer_item *items, int n);
-    /** Blocks of the pool come and go; only marked ones are heard of when they go. */
+    /** Blocks of the pool come and go; only marked ones are heard of when they go. Any that is
+     * about to be written in place. */
     void (*block_made)(struct wf_recorder *r, struct wf_block *block);
     void (*block_released)(struct wf_recorder *r, struct wf_block *block);
     void (*block_written)(struct wf_recorder *r, struct wf_block *block, const char *op);

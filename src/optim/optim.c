@@ -353,6 +353,8 @@ static weft_status prepare_slot_step(weft_optim *optim, struct wf_optim_slot *sl
 
     if (kind->update) wf_recorder_leave("%s computes its constants on the host", kind->name);
     wf_tensor_before_write(slot->tensor, kind->name);
+    if (wf_recorder && slot->state)
+        wf_recorder->block_written(wf_recorder, slot->state, kind->name);
     slot->step++;
     if (kind->update) return kind->update(slot, &arrays, lr);
     if (optim->meta || arrays.count == 0) return WEFT_OK;

@@ -1,5 +1,6 @@
 /*
- * test_tools.c: explain, the ladder, the profile, dumps and backends of compiled functions.
+ * test_tools.c: explain, the levels of WEFT_COMPILE, the profile, dumps and backends of compiled
+ * functions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +120,7 @@ WT_TEST_IN_WORLD(explain__counts_a_redistribution_and_no_view, w)
     WT_FAILS(weft_compile_explain_print(NULL, NULL, &x, 1, 1, stdout), WEFT_ERR_ARG, "no function");
 }
 
-/* ---- the ladder ---- */
+/* ---- the levels of WEFT_COMPILE ---- */
 
 static void set_knob(const char **knob, const char *value)
 {
@@ -138,7 +139,7 @@ static weft_module *new_mlp(struct wt_world *w)
 }
 
 /* B20, A3 */
-WT_TEST_TIMES_IN_WORLD(ladder__has_the_same_bits_on_every_rung, w, rung, 4)
+WT_TEST_TIMES_IN_WORLD(level__has_the_same_bits_as_every_other, w, level, 4)
 {
     static const char *const words[] = {"eager", "capture", "aot", "full"};
     static const int captures[] = {0, 4, 1, 1}, replays[] = {0, 0, 3, 3};
@@ -149,7 +150,7 @@ WT_TEST_TIMES_IN_WORLD(ladder__has_the_same_bits_on_every_rung, w, rung, 4)
     mlp = new_mlp(w);
     weft_manual_seed(3);
     plain = new_mlp(w);
-    set_knob(&wf_knobs.compile, words[rung]);
+    set_knob(&wf_knobs.compile, words[level]);
     compiled = wt_own(weft_compile(call_module, mlp, (weft_compile_config){.fullgraph = true}));
     set_knob(&wf_knobs.compile, "");
     for (int k = 0; k < 4; k++) {
@@ -161,12 +162,12 @@ WT_TEST_TIMES_IN_WORLD(ladder__has_the_same_bits_on_every_rung, w, rung, 4)
         WT_ALL(weft_backward(weft_sum(want, NULL, 0, false)) == WEFT_OK);
     }
     WT_NEAR_GRADIENTS(mlp, plain, WT_EXACT);
-    WT_EQ(weft_compiled_get_counts(compiled).captures, captures[rung]);
-    WT_EQ(weft_compiled_get_counts(compiled).replays, replays[rung]);
-    WT_EQ(weft_compiled_get_counts(compiled).backward_replays, replays[rung]);
+    WT_EQ(weft_compiled_get_counts(compiled).captures, captures[level]);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, replays[level]);
+    WT_EQ(weft_compiled_get_counts(compiled).backward_replays, replays[level]);
 }
 
-WT_TEST_IN_WORLD(ladder__has_no_other_rungs, w)
+WT_TEST_IN_WORLD(level__is_one_of_four, w)
 {
     set_knob(&wf_knobs.compile, "half");
     WT_FAILS(weft_compile(toy, NULL, (weft_compile_config){0}), WEFT_ERR_ARG, "half");

@@ -270,7 +270,7 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
     c->forward.out = wf_calloc((size_t)n_out + 1, sizeof *c->forward.out);
     c->forward.n_out = n_out;
     for (int i = 0; i < n_out; i++) c->forward.out[i] = weft_retain(out[i]);
-    wf_taped_call_record_captured(variant, &c->forward, in, out);
+    wf_taped_call_record_captured(variant, &c->forward, in, out, f->undo);
     give_inputs_back(variant->forward, in, out);
     c->forward = (struct wf_captured_forward){0};
     return WEFT_OK;
@@ -291,6 +291,7 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     wf_redist_wait_all();
     make_aliases(c, in, n_in);
     wf_recording_begin(&c->recorder);
+    c->recorder.undo = f->undo;
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(&c->recorder, c->forward.aliases[i], i);
     c->recorder.inputs = in;
@@ -349,6 +350,7 @@ weft_status wf_capture_segments(const struct wf_captured_function *f, weft_tenso
     reason[0] = 0;
     wf_redist_wait_all();
     wf_recording_begin(r);
+    r->undo = f->undo;
     r->segments = true;
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(r, in[i], i);

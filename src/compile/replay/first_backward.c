@@ -101,6 +101,7 @@ static weft_status record_backward(struct wf_instance *instance)
 
     wf_recording_begin(r);
     r->is_backward = true;
+    r->undo = instance->undo;
     r->list->forward_draws = variant->forward->draws;
     for (int i = 0; i < captured->n_blocks; i++)
         wf_recording_add_forward(r, captured->blocks[i].block,
@@ -112,7 +113,7 @@ static weft_status record_backward(struct wf_instance *instance)
     status = walk_inner_tape(instance);
     if (status == WEFT_OK) add_results(variant, r, captured);
     wf_recording_end(r);
-    for (int i = 0; i < r->n_deliveries && status == WEFT_OK; i++) {
+    for (int i = 0; i < r->n_deliveries && status == WEFT_OK && !instance->undo; i++) {
         weft_tensor *leaf = r->deliveries[i].leaf;
 
         status = wf_leaf_deliver_grad(leaf, r->deliveries[i].grad);
