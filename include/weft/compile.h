@@ -182,6 +182,32 @@ WEFT_API weft_status weft_compile_explain_print(weft_compiled_function *function
                                                 weft_tensor *const *in, int n_in, int results,
                                                 FILE *out);
 
+/** What a function would take on this rank, as one list. */
+typedef struct weft_compile_forecast {
+    int64_t planned; /* bytes of the one place for what lives only within a run; */
+    int64_t kept;    /* of what outlives it: results, gradients, what backward will read; */
+    int64_t outside; /* and of what it reads or writes and was there: inputs, parameters */
+    int64_t nodes, collectives; /* of the list as it would run */
+    int breaks;                 /* where it would fall into several, as explain counts them */
+} weft_compile_forecast;
+
+/**
+ * Plan the function's list for tensors without elements: nothing is computed, sent or allocated.
+ * Inputs and what else it reads are made on WEFT_META (weft_set_default_device), if need be on a
+ * mesh of weft_mesh_new_fake. PyTorch: torch.compile under FakeTensorMode.
+ *
+ * `passes_off` as in weft_compile_config. Chains are not fused, so a list that is needs less, by
+ * what only their steps read. Of a forward whose results require gradients it is the forward. What
+ * the function changes stays changed. `results`: how many it gives.
+ *
+ * ranks: any; local. fails: as the function; WEFT_ERR_STATE for an input with elements and within a
+ * compiled function
+ */
+WEFT_API weft_status weft_compile_forecast_list(weft_compile_forecast *forecast,
+                                                weft_compiled_function *function, void *state,
+                                                weft_tensor *const *in, int n_in, int results,
+                                                const char *passes_off);
+
 /* ---- what to do when results differ (docs/howto/when-compiled-results-differ.md) ----
  *
  * Stability: experimental: fields may be added, and the form of files may change.

@@ -66,7 +66,8 @@ struct wf_recorder {
     void (*collective)(struct wf_recorder *r, const char *name);
     /** Somebody waits for the elements of a tensor that were put off. */
     void (*wait)(struct wf_recorder *r, const struct weft_tensor *t);
-    int suspended; /* depth of regions that are run as they are */
+    int suspended;   /* depth of regions that are run as they are */
+    bool hears_meta; /* ops on tensors without elements are handed over too; nothing is to run */
     /** The program does what no list has. */
     void (*leave)(struct wf_recorder *r, const char *reason);
 };

@@ -232,6 +232,7 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
                                .flags = WF_BLOCK_SIMULATED,
                                .bytes = (int64_t)bytes};
     count_new_block(&pool->counts[WEFT_META], block);
+    if (wf_recorder && wf_recorder->hears_meta) wf_recorder->block_made(wf_recorder, block);
     return block;
 }
 

@@ -163,7 +163,7 @@ static void check_read(struct wf_list_recorder *r, const struct wf_operand *oper
 {
     struct wf_storage *storage = &r->list->storages[operand->storage];
 
-    if (storage->kind != WF_STORAGE_MADE || storage->written) return;
+    if (storage->kind != WF_STORAGE_MADE || storage->written || r->base.hears_meta) return;
     if (r->segments)
         storage->from_host = storage->written = true;
     else if (storage->bytes > 0)
@@ -229,7 +229,7 @@ static void record_kernel(struct wf_recorder *base, const struct wf_kernel_run_r
     struct wf_op_plan *plan = call->plan;
     struct wf_list_node *node;
 
-    run_kernel(r, call);
+    if (!plan->meta) run_kernel(r, call);
     if (base->suspended) return;
     node = add_node(r, WF_LIST_KERNEL, plan->name, plan);
     node->n_in = plan->n_in;
@@ -299,7 +299,7 @@ static struct wf_block *record_move(struct wf_recorder *base, struct wf_op_plan 
 
     wait_if_in_flight(from);
     r->executing++;
-    block = wf_redist_run(move, from->data);
+    block = owner->meta ? wf_redist_simulate(move) : wf_redist_run(move, from->data);
     r->executing--;
     if (base->suspended) return block;
     note_external(r, (weft_tensor *)(uintptr_t)from);
@@ -317,7 +317,7 @@ static void record_view(struct wf_recorder *base, struct wf_op_plan *plan, const
                         const weft_tensor *view)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    bool moves = plan->way != WF_EXECUTE_VIEW ||
+    bool moves = wf_op_has_kernel(&wf_ops[plan->op]) || plan->way == WF_EXECUTE_REDISTRIBUTION ||
                  view->layout != plan->out[0]; /* an input of this plan, without a step */
     struct wf_list_node *node;
 
@@ -364,14 +364,16 @@ static void record_update(struct wf_recorder *base, const struct wf_changing_cal
         return;
     }
     node = add_node(r, WF_LIST_UPDATE, "optimizer step", NULL);
-    if (n) wf_cpu_optimizer_kernels.step(items, n);
+    if (n && !wf_is_meta(parameters[0])) wf_cpu_optimizer_kernels.step(items, n);
     node->call = *call;
     node->items = items;
     node->n_items = n;
     node->arrays = wf_calloc(2 * (size_t)n + 1, sizeof *node->arrays);
     for (int i = 0; i < n; i++) {
         node->arrays[2 * i] = operand_at(r, parameters[i]->block, parameters[i]->data, NULL);
-        node->arrays[2 * i + 1] = operand_of_address(r, items[i].arrays.g);
+        node->arrays[2 * i + 1] = wf_is_meta(parameters[i])
+                                      ? wf_recording_operand(r, parameters[i]->grad)
+                                      : operand_of_address(r, items[i].arrays.g);
         if (node->arrays[2 * i + 1].storage < 0) {
             wf_recording_break(r, "an optimizer uses a gradient that comes from elsewhere");
             continue;

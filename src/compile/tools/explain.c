@@ -160,6 +160,7 @@ weft_status weft_compile_explain_print(weft_compiled_function *function, void *s
     results = wf_calloc((size_t)n_results + 1, sizeof(weft_tensor *));
     scope = weft_scope_open();
     wf_recording_begin(&recorder);
+    recorder.base.hears_meta = true;
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(&recorder, in[i], i);
     status = function(in, n_in, results, n_results, state);
