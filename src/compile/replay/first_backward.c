@@ -129,13 +129,6 @@ static weft_status record_backward(struct wf_instance *instance)
     return status;
 }
 
-static bool is_forward_result(const struct wf_op_list *forward, int storage)
-{
-    for (int i = 0; i < forward->n_results; i++)
-        if (forward->results[i].at.storage == storage) return true;
-    return false;
-}
-
 static bool instance_holds(const struct wf_instance *instance, const struct wf_block *block)
 {
     for (int s = 0; s < instance->variant->backward->n_storages; s++)
@@ -155,7 +148,7 @@ static void look_for_kept_tensors(struct wf_instance *instance)
         int held = 1 + instance_holds(instance, known->block);
 
         if (variant->forward->storages[known->storage].kind != WF_STORAGE_MADE ||
-            is_forward_result(variant->forward, known->storage) || known->block->refs <= held)
+            wf_op_list_gives(variant->forward, known->storage) || known->block->refs <= held)
             continue;
         if (!variant->unusable)
             variant->unusable = wf_strdup("it keeps a tensor that it makes: make it a result");
