@@ -88,6 +88,21 @@ WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *co
                                         weft_tensor **out, int n_out);
 
 /**
+ * Make the list for these inputs now, as the first call would, and leave no other trace: the
+ * function runs once, and backward of its results where they require gradients; then what they
+ * changed is put back: elements written in place, gradients of leaves, states and counts of
+ * optimizers, generators. No gradient hook hears of it. What C code keeps of its own, and what it
+ * writes through an address (weft_data), stays as the function left it. Nothing where a list fits
+ * already, or WEFT_COMPILE says that none is used. `results`: how many calls will ask for.
+ *
+ * Copies of all that is written are held meanwhile. ranks: as the function
+ * fails: as the function; WEFT_ERR_STATE where no list can be made (frozen, the limit, what breaks
+ *        a whole list), and within a compiled function
+ */
+WEFT_API weft_status weft_compiled_warm_up(weft_compiled *compiled, weft_tensor *const *in,
+                                           int n_in, int results);
+
+/**
  * Compile the calls of a module: input and output hooks, parameters' views and forward. `paths`: of
  * the modules of its tree whose paths match, with * for any characters ("blocks.*"); NULL: of m
  * itself. The module owns what is made. A change of training mode, of hooks or of a parameter's
@@ -98,8 +113,9 @@ WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *co
  */
 WEFT_API weft_status weft_compile_module(weft_module *m, const char *paths,
                                          weft_compile_config config);
-/** What runs its calls; NULL: it is not compiled. ranks: any; local. gives: borrowed */
-WEFT_API const weft_compiled *weft_module_compiled(const weft_module *m);
+/** What runs its calls, to be asked or warmed up; NULL: it is not compiled. ranks: any; local.
+ *  gives: borrowed, the module's */
+WEFT_API weft_compiled *weft_module_compiled(const weft_module *m);
 
 /** NULL is allowed. Before the release of an optimizer that it steps, and of its mesh.
  *  ranks: any; local */
@@ -156,9 +172,10 @@ WEFT_API void weft_compiled_profile_print(const weft_compiled *compiled, FILE *o
 /**
  * Run the function once and print what breaks it into several lists: "3 graphs with 2 graph breaks
  * and 6 ops", then the ops of each graph, and the reason of each break with the op and the module
- * that it follows. Kernels, redistributions and updates of an optimizer are ops; views, fills and
- * copies are not. What the function changes stays changed. `results`: how many it gives. PyTorch:
- * torch._dynamo.explain.
+ * that it follows. Where ops on both sides of a break would run as one fused chain without it, a
+ * line says how many. Kernels, redistributions and updates of an optimizer are ops; views, fills
+ * and copies are not. What the function changes stays changed. `results`: how many it gives.
+ * PyTorch: torch._dynamo.explain.
  *
  * ranks: as the function; what is printed is this rank's
  * fails: as the function; WEFT_ERR_STATE within a compiled function
@@ -166,6 +183,32 @@ WEFT_API void weft_compiled_profile_print(const weft_compiled *compiled, FILE *o
 WEFT_API weft_status weft_compile_explain_print(weft_compiled_function *function, void *state,
                                                 weft_tensor *const *in, int n_in, int results,
                                                 FILE *out);
+
+/** What a function would take on this rank, as one list. */
+typedef struct weft_compile_forecast {
+    int64_t planned; /* bytes of the one place for what lives only within a run; */
+    int64_t kept;    /* of what outlives it: results, gradients, what backward will read; */
+    int64_t outside; /* and of what it reads or writes and was there: inputs, parameters */
+    int64_t nodes, collectives; /* of the list as it would run */
+    int breaks;                 /* where it would fall into several, as explain counts them */
+} weft_compile_forecast;
+
+/**
+ * Plan the function's list for tensors without elements: nothing is computed, sent or allocated.
+ * Inputs and what else it reads are made on WEFT_META (weft_set_default_device), if need be on a
+ * mesh of weft_mesh_new_fake. PyTorch: torch.compile under FakeTensorMode.
+ *
+ * `passes_off` as in weft_compile_config. Chains are not fused, so a list that is needs less, by
+ * what only their steps read. Of a forward whose results require gradients it is the forward. What
+ * the function changes stays changed. `results`: how many it gives.
+ *
+ * ranks: any; local. fails: as the function; WEFT_ERR_STATE for an input with elements and within a
+ * compiled function
+ */
+WEFT_API weft_status weft_compile_forecast_list(weft_compile_forecast *forecast,
+                                                weft_compiled_function *function, void *state,
+                                                weft_tensor *const *in, int n_in, int results,
+                                                const char *passes_off);
 
 /* ---- what to do when results differ (docs/howto/when-compiled-results-differ.md) ----
  *

@@ -293,6 +293,20 @@ WEFT_API weft_status weft_clip_grad_norm(weft_module *module, double max_norm, d
 WEFT_API weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p,
                                           double *norm);
 
+/**
+ * The same with the norm as a tensor that nobody waits for: the form for a compiled step
+ * (weft/compile.h), whose list then has the clipping. PyTorch: clip_grad_norm_, which gives a
+ * tensor
+ *
+ * It is measured by ops: a norm for each gradient, in f32 for those of 16 bits, and one of these.
+ * So it may differ in the last bits from the other form's, which adds up in f64.
+ * gives: the norm before scaling, plain, of no dims, on every rank: f32, or f64 where all gradients
+ *        are; 0 without gradients
+ * ranks: collective over the mesh axes that shard a parameter: an all-reduce of a number for each
+ *        gradient, for each kind of placements that gradients have. fails: as above
+ */
+WEFT_API weft_tensor *weft_clip_grad_norm_tensor(weft_module *module, double max_norm, double p);
+
 /** Bring every element of every gradient into [-limit, limit]. fails: as above, for a negative
  *  limit. ranks: collective over the meshes of gradients that are partial sums, else local */
 WEFT_API weft_status weft_clip_grad_value(weft_module *module, double limit);

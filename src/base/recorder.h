@@ -51,7 +51,8 @@ struct wf_recorder {
      * `call`, which has the items. */
     void (*update)(struct wf_recorder *r, const struct wf_changing_call *call,
                    struct weft_tensor *const *parameters, struct wf_optimizer_item *items, int n);
-    /** Blocks of the pool come and go; only marked ones are heard of when they go. */
+    /** Blocks of the pool come and go; only marked ones are heard of when they go. Any that is
+     * about to be written in place. */
     void (*block_made)(struct wf_recorder *r, struct wf_block *block);
     void (*block_released)(struct wf_recorder *r, struct wf_block *block);
     void (*block_written)(struct wf_recorder *r, struct wf_block *block, const char *op);
@@ -65,7 +66,8 @@ struct wf_recorder {
     void (*collective)(struct wf_recorder *r, const char *name);
     /** Somebody waits for the elements of a tensor that were put off. */
     void (*wait)(struct wf_recorder *r, const struct weft_tensor *t);
-    int suspended; /* depth of regions that are run as they are */
+    int suspended;   /* depth of regions that are run as they are */
+    bool hears_meta; /* ops on tensors without elements are handed over too; nothing is to run */
     /** The program does what no list has. */
     void (*leave)(struct wf_recorder *r, const char *reason);
 };

@@ -33,8 +33,13 @@ static bool is_known(const weft_compiled *compiled, const struct wf_segmented *m
     return false;
 }
 
-static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                                    weft_tensor **out, int n_out, int n_candidates)
+bool wf_compiled_has_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out)
+{
+    return find_candidates(compiled, in, n_in, n_out) > 0;
+}
+
+weft_status wf_compiled_capture_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                         weft_tensor **out, int n_out, int n_candidates)
 {
     struct wf_segmented *made;
     double began = wf_monotonic_seconds();
@@ -43,7 +48,7 @@ static weft_status capture_segments(weft_compiled *compiled, weft_tensor *const 
     size_t n = (size_t)compiled->n_segmented + 1;
 
     wf_compile_times_add(&compiled->times, WF_COMPILE_RECORD, began);
-    if (made && compiled->rung == WF_RUNG_CAPTURE) { /* it is not used */
+    if (made && compiled->level == WF_LEVEL_CAPTURE) { /* it is not used */
         compiled->counts.captures++;
         wf_segmented_free(made);
         snprintf(compiled->reason, sizeof compiled->reason, "this call was captured");
@@ -115,7 +120,7 @@ weft_status wf_compiled_call_in_segments(weft_compiled *compiled, weft_tensor *c
         wf_misses_add(&compiled->misses,
                       compiled->n_segmented ? compiled->reason : "there is no list");
     if ((n == 0 || compiled->to_record > 0) && more)
-        return capture_segments(compiled, in, n_in, out, n_out, n);
+        return wf_compiled_capture_segments(compiled, in, n_in, out, n_out, n);
     if (n == 0) wf_misses_add(&compiled->misses, compiled->reason);
     if (n == 0) return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     return follow(compiled, in, n_in, out, n_out, n);

@@ -18,17 +18,18 @@ weft_compiled *weft_compile(weft_compiled_function *function, void *state,
 {
     weft_compiled *compiled;
     weft_compile_backend *backend;
-    enum wf_compile_rung rung;
+    enum wf_compile_level level;
     bool plain;
 
     WF_NEED_PTR(function, WEFT_ERR_ARG, "compile: no function");
-    WF_TRY_PTR(wf_compile_rung_read(&rung));
+    WF_TRY_PTR(wf_compile_level_read(&level));
     WF_NEED_PTR(wf_backend_find(config.backend, &backend, &plain), WEFT_ERR_ARG,
                 "compile: there is no backend %s", config.backend);
     compiled = WF_NEW(weft_compiled);
     compiled->name = wf_strdup(config.name ? config.name : "function");
-    compiled->passes_off = wf_compile_switched_off(rung, plain, backend != NULL, config.passes_off);
-    compiled->rung = rung;
+    compiled->passes_off =
+        wf_compile_switched_off(level, plain, backend != NULL, config.passes_off);
+    compiled->level = level;
     compiled->config = config;
     if (compiled->config.most_variants <= 0) compiled->config.most_variants = MOST_VARIANTS;
     compiled->function = (struct wf_captured_function){.function = function,
@@ -96,9 +97,8 @@ static bool is_ready(const struct wf_variant *variant)
     return variant->forward_program && !variant->unusable;
 }
 
-/* The variant that fits, at the front of the list; NULL: none, and `reason` says what differs. */
-static struct wf_variant *find_variant(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                                       int n_out)
+struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
+                                            int n_in, int n_out)
 {
     for (int i = 0; i < compiled->n_variants; i++) {
         struct wf_variant *variant = compiled->variants[i];
@@ -148,7 +148,7 @@ bool wf_compiled_has_room(const weft_compiled *compiled)
            compiled->counts.plans > 0 || compiled->config.dynamic;
 }
 
-static bool may_capture(const weft_compiled *compiled)
+bool wf_compiled_may_capture(const weft_compiled *compiled)
 {
     return !compiled->config.frozen && !compiled->config.frozen_error &&
            compiled->failed < MOST_TRIES && wf_compiled_has_room(compiled);
@@ -186,15 +186,15 @@ static void add_variant(weft_compiled *compiled, struct wf_variant *variant)
     compiled->n_variants++;
 }
 
-static weft_status capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                           weft_tensor **out, int n_out)
+weft_status wf_compiled_capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                weft_tensor **out, int n_out)
 {
     struct wf_capture_result result;
     double began = wf_monotonic_seconds();
     weft_status status = wf_capture_function(&compiled->function, in, n_in, out, n_out, &result);
 
     wf_compile_times_add(&compiled->times, WF_COMPILE_RECORD, began);
-    if (result.variant && !result.reason[0] && compiled->rung != WF_RUNG_CAPTURE) {
+    if (result.variant && !result.reason[0] && compiled->level != WF_LEVEL_CAPTURE) {
         add_variant(compiled, result.variant);
     } else {
         compiled->counts.captures += result.variant && !result.reason[0];
@@ -229,30 +229,38 @@ static weft_status replay(weft_compiled *compiled, struct wf_variant *variant,
     return wf_variant_replay(variant, in, out);
 }
 
+weft_status wf_compiled_check_inputs(const weft_compiled *compiled, weft_tensor *const *in,
+                                     int n_in, int n_out)
+{
+    WF_NEED_GIVEN(compiled, "compiled call: no compiled function");
+    WF_NEED(n_in >= 0 && n_in <= WF_COMPILED_INPUTS && (in || !n_in) && n_out >= 0 &&
+                n_out <= WF_COMPILED_INPUTS,
+            WEFT_ERR_ARG, "compiled call: %d inputs or no list of them, %d results; at most %d",
+            n_in, n_out, WF_COMPILED_INPUTS);
+    for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
+    return WEFT_OK;
+}
+
 static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                  weft_tensor **out, int n_out)
 {
     struct wf_variant *variant;
     const char *why;
 
-    WF_NEED_GIVEN(compiled, "compiled call: no compiled function");
-    WF_NEED(n_in >= 0 && n_in <= WF_COMPILED_INPUTS && (in || !n_in) && n_out >= 0 &&
-                n_out <= WF_COMPILED_INPUTS && (out || !n_out),
-            WEFT_ERR_ARG, "compiled call: %d inputs, %d results, or no list of them; at most %d",
-            n_in, n_out, WF_COMPILED_INPUTS);
-    for (int i = 0; i < n_in; i++) WF_TRY(wf_tensor_check_alive(in[i], "compiled call"));
+    WF_TRY(wf_compiled_check_inputs(compiled, in, n_in, n_out));
+    WF_NEED(out || n_out == 0, WEFT_ERR_ARG, "compiled call: no room for %d results", n_out);
     compiled->counts.calls++;
     snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
     if (wf_recorder ||
         wf_compile_disabled_regions) /* part of the list that is recorded, or of none */
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
-    if (compiled->rung == WF_RUNG_EAGER) {
+    if (compiled->level == WF_LEVEL_EAGER) {
         snprintf(compiled->reason, sizeof compiled->reason, "WEFT_COMPILE=eager");
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     }
     if (!compiled->config.fullgraph)
         return wf_compiled_call_in_segments(compiled, in, n_in, out, n_out);
-    variant = find_variant(compiled, in, n_in, n_out);
+    variant = wf_compiled_find_variant(compiled, in, n_in, n_out);
     if (variant && is_ready(variant)) {
         why = wf_step_draws_begin_again(variant->forward->draws);
         if (!why) return replay(compiled, variant, in, out);
@@ -265,9 +273,9 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     }
     wf_misses_add(&compiled->misses, compiled->n_variants ? compiled->reason : "there is no list");
-    if (!may_capture(compiled))
+    if (!wf_compiled_may_capture(compiled))
         return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
-    return capture(compiled, in, n_in, out, n_out);
+    return wf_compiled_capture(compiled, in, n_in, out, n_out);
 }
 
 weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *const *in, int n_in,

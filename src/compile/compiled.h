@@ -5,7 +5,7 @@
 
 #include "compile/record/capture.h"
 #include "compile/replay/follow.h"
-#include "compile/tools/ladder.h"
+#include "compile/tools/compile_level.h"
 #include "compile/tools/profile.h"
 
 enum { MOST_VARIANTS = 8, MOST_TRIES = 2, MOST_LISTS = 64, RECORD_AFTER_DIFFERENCE = 4 };
@@ -22,7 +22,7 @@ struct weft_compiled {
     int to_record; /* a call went another way: so many more are recorded, or until one is new */
     int failed;    /* captures that gave no list */
     bool warned;
-    enum wf_compile_rung rung;
+    enum wf_compile_level level;
     weft_compiled_counts counts;
     struct wf_compile_times times;
     struct wf_misses misses;
@@ -44,8 +44,23 @@ bool wf_compiled_has_room(const weft_compiled *compiled);
 void wf_compiled_count_list(weft_compiled *compiled, uint64_t steps);
 void wf_compiled_log_reason(weft_compiled *compiled);
 
+weft_status wf_compiled_check_inputs(const weft_compiled *compiled, weft_tensor *const *in,
+                                     int n_in, int n_out);
+/** The variant that fits, at the front of the list; NULL: none, and `reason` says what differs. */
+struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
+                                            int n_in, int n_out);
+bool wf_compiled_may_capture(const weft_compiled *compiled);
+/** A call that makes a variant, where that is possible. */
+weft_status wf_compiled_capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                weft_tensor **out, int n_out);
+
 /* ---- call_in_segments.c ---- */
 
 /** A call without fullgraph. */
 weft_status wf_compiled_call_in_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                          weft_tensor **out, int n_out);
+/** A list in segments fits these inputs / a call that makes one, where `n_candidates` fit already.
+ */
+bool wf_compiled_has_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out);
+weft_status wf_compiled_capture_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                         weft_tensor **out, int n_out, int n_candidates);

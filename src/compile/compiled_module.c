@@ -58,7 +58,7 @@ weft_status weft_compile_module(weft_module *m, const char *paths, weft_compile_
     return status;
 }
 
-const weft_compiled *weft_module_compiled(const weft_module *m)
+weft_compiled *weft_module_compiled(const weft_module *m)
 {
     for (int i = 0; i < WF_HANDLE(m)->n_hooks; i++)
         if (m->hooks[i].instead == call_compiled_module) return m->hooks[i].payload;

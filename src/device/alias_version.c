@@ -21,8 +21,7 @@ void wf_block_record_write(struct wf_block *block, const char *op)
 {
     struct wf_block *b = block;
 
-    if (block->flags & WF_BLOCK_RECORDED && wf_recorder)
-        wf_recorder->block_written(wf_recorder, block, op);
+    if (wf_recorder) wf_recorder->block_written(wf_recorder, block, op);
     do {
         b->version++;
         b->writer = op;

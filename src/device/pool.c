@@ -59,8 +59,8 @@ static struct wf_block *new_block_trimming_if_full(struct pool *pool, size_t byt
 
     if (bytes > (size_t)PTRDIFF_MAX / 2) return NULL;
     block = take_cached_or_new_block(pool, size_class, list);
-    if (!block && list == WF_LIST_SHARED) {
-        list = WF_LIST_PRIVATE;
+    if (!block && list == WF_BLOCKS_SHARED) {
+        list = WF_BLOCKS_PRIVATE;
         block = take_cached_or_new_block(pool, size_class, list);
     }
     if (block) return block;
@@ -115,7 +115,7 @@ new_block_off_hot_path(struct pool *pool, size_t bytes, enum wf_category categor
 
     if (pool->until_failure)
         block = new_block_trimming_if_full(
-            pool, bytes, size_class, category == WF_MEM_COMM ? pool->comm_list : WF_LIST_PRIVATE);
+            pool, bytes, size_class, category == WF_MEM_COMM ? pool->comm_list : WF_BLOCKS_PRIVATE);
     if (!block) return fail_out_of_memory(pool, WEFT_CPU, bytes, category);
     ALLOW(block->data, bytes);
     init_live_block(&pool->counts[WEFT_CPU], block, bytes, category);
@@ -172,7 +172,7 @@ void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
         &idle_blocks_of_region(pool, header_of_block(block)->region)[block->size_class];
 
     block->flags = 0;
-    if (block->list != WF_LIST_DEVICE) FORBID(block->data, (size_t)block->capacity);
+    if (block->list != WF_BLOCKS_DEVICE) FORBID(block->data, (size_t)block->capacity);
     pool->counts[device_of_block(block)].cached += block->capacity;
     block->next = *list;
     *list = block;
@@ -232,6 +232,7 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
                                .flags = WF_BLOCK_SIMULATED,
                                .bytes = (int64_t)bytes};
     count_new_block(&pool->counts[WEFT_META], block);
+    if (wf_recorder && wf_recorder->hears_meta) wf_recorder->block_made(wf_recorder, block);
     return block;
 }
 
@@ -249,7 +250,7 @@ static struct wf_block *new_block_of_list(size_t bytes, enum wf_category categor
     wf_pool_recycle_held(pool, INT64_MAX);
     block = new_block_trimming_if_full(pool, bytes, size_class, list);
     if (!block) return fail_out_of_memory(pool, device, bytes, category);
-    if (list != WF_LIST_DEVICE) ALLOW(block->data, bytes);
+    if (list != WF_BLOCKS_DEVICE) ALLOW(block->data, bytes);
     block->flags = (uint8_t)flags;
     init_live_block(&pool->counts[device], block, bytes, category);
     return block;
@@ -260,13 +261,13 @@ struct wf_block *wf_block_new_on(weft_device device, size_t bytes, enum wf_categ
     if (device == WEFT_CPU) return wf_block_new(bytes, category);
     if (device == WEFT_META) return wf_block_new_simulated(bytes, category);
     WF_TRY_PTR(wf_device_ensure_open(device));
-    return new_block_of_list(bytes, category, WF_LIST_DEVICE, WF_BLOCK_ON_DEVICE);
+    return new_block_of_list(bytes, category, WF_BLOCKS_DEVICE, WF_BLOCK_ON_DEVICE);
 }
 
 struct wf_block *wf_block_new_pinned(size_t bytes)
 {
     wf_pool_recycle_held(my_pool(), MOST_HELD_BYTES);
-    return new_block_of_list(bytes, WF_MEM_COMM, WF_LIST_PINNED, 0);
+    return new_block_of_list(bytes, WF_MEM_COMM, WF_BLOCKS_PINNED, 0);
 }
 
 struct wf_block *wf_block_new_pinned_or_die(size_t bytes, const char *what)

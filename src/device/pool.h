@@ -25,11 +25,11 @@ enum wf_category {
 
 /** Which free lists a block is of. */
 enum wf_block_list {
-    WF_LIST_PRIVATE,
-    WF_LIST_SHARED, /* from the shared source */
-    WF_LIST_PINNED, /* host memory that the device copies by itself; from the shared source while
+    WF_BLOCKS_PRIVATE,
+    WF_BLOCKS_SHARED, /* from the shared source */
+    WF_BLOCKS_PINNED, /* host memory that the device copies by itself; from the shared source while
                        there is one */
-    WF_LIST_DEVICE,
+    WF_BLOCKS_DEVICE,
     WF_BLOCK_LISTS
 };
 

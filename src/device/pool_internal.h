@@ -57,7 +57,7 @@ struct held_block {
 struct pool {
     int64_t until_failure; /* counts down on every request; fails on reaching 0 */
     struct memory_counts counts[WEFT_DEVICES];
-    enum wf_block_list comm_list; /* which list serves WF_MEM_COMM: WF_LIST_SHARED while a shared
+    enum wf_block_list comm_list; /* which list serves WF_MEM_COMM: WF_BLOCKS_SHARED while a shared
                       source is installed */
     struct wf_block *idle[WF_BLOCK_LISTS][CLASSES];
     struct wf_region *slab[WF_BLOCK_LISTS];
@@ -90,7 +90,7 @@ struct pool *wf_pool_or_new(void);
 
 static inline weft_device wf_device_of_list(enum wf_block_list list)
 {
-    return list == WF_LIST_DEVICE ? WEFT_CUDA : WEFT_CPU;
+    return list == WF_BLOCKS_DEVICE ? WEFT_CUDA : WEFT_CPU;
 }
 
 static inline struct block_header *header_of_block(struct wf_block *block)
@@ -108,7 +108,7 @@ static inline struct wf_block **idle_blocks_of_region(struct pool *pool,
 /** The reserve that blocks of this list come from now; NULL: none. */
 static inline struct wf_reserve *reserve_of_list(const struct pool *pool, enum wf_block_list list)
 {
-    return list == WF_LIST_DEVICE ? pool->reserve : NULL;
+    return list == WF_BLOCKS_DEVICE ? pool->reserve : NULL;
 }
 
 /* ---- pool_regions.c ---- */

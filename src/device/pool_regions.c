@@ -10,10 +10,10 @@
 /* Small blocks are carved from slabs of this size; classes above an eighth of it get a region
  * each. A device maps slowly, and in pages of 2 MiB. */
 static const size_t slab_bytes[WF_BLOCK_LISTS] = {
-    [WF_LIST_PRIVATE] = 1 << 20,
-    [WF_LIST_SHARED] = 1 << 20,
-    [WF_LIST_PINNED] = 1 << 20,
-    [WF_LIST_DEVICE] = 16 << 20,
+    [WF_BLOCKS_PRIVATE] = 1 << 20,
+    [WF_BLOCKS_SHARED] = 1 << 20,
+    [WF_BLOCKS_PINNED] = 1 << 20,
+    [WF_BLOCKS_DEVICE] = 16 << 20,
 };
 
 /* ---- headers ---- */
@@ -46,7 +46,7 @@ static struct wf_block *new_block_header(struct pool *pool, struct wf_region *re
                                .size_class = (uint8_t)size_class,
                                .capacity = (int64_t)wf_size_class_capacity(size_class)};
     header_of_block(block)->region = region;
-    if (region->list != WF_LIST_DEVICE) FORBID(data, wf_size_class_capacity(size_class));
+    if (region->list != WF_BLOCKS_DEVICE) FORBID(data, wf_size_class_capacity(size_class));
     return block;
 }
 
@@ -54,7 +54,7 @@ static void free_block_header(struct pool *pool, struct wf_block *block)
 {
     const struct wf_region *region = header_of_block(block)->region;
 
-    if (!region->orphan && region->list != WF_LIST_DEVICE)
+    if (!region->orphan && region->list != WF_BLOCKS_DEVICE)
         ALLOW(block->data, (size_t)block->capacity);
     header_of_block(block)->region = NULL;
     block->next = pool->spare;
@@ -65,7 +65,8 @@ static void free_block_header(struct pool *pool, struct wf_block *block)
 
 static bool list_may_use_shared_source(const struct pool *pool, enum wf_block_list list)
 {
-    return list == WF_LIST_SHARED || (list == WF_LIST_PINNED && pool->comm_list == WF_LIST_SHARED);
+    return list == WF_BLOCKS_SHARED ||
+           (list == WF_BLOCKS_PINNED && pool->comm_list == WF_BLOCKS_SHARED);
 }
 
 /* Of shared memory there may be no more: then what is pinned is private. */
@@ -87,7 +88,7 @@ static struct wf_region *map_region(struct pool *pool, size_t bytes, enum wf_blo
 
     if (list_may_use_shared_source(pool, list))
         region = map_region_from_shared_source(pool, bytes, list);
-    if (!region && list != WF_LIST_SHARED) {
+    if (!region && list != WF_BLOCKS_SHARED) {
         pool->system_calls++;
         region = wf_region_map(bytes, list, NULL);
     }
@@ -210,8 +211,8 @@ static void orphan_blocks_of_shared_source(struct pool *pool)
             if (chunk->headers[i].region && chunk->headers[i].region->orphan)
                 chunk->headers[i].block.size_class = ORPHAN_CLASS;
     for (int c = 0; c < ORPHAN_CLASS; c++) {
-        orphan_idle_blocks(pool, WF_LIST_SHARED, c);
-        orphan_idle_blocks(pool, WF_LIST_PINNED, c);
+        orphan_idle_blocks(pool, WF_BLOCKS_SHARED, c);
+        orphan_idle_blocks(pool, WF_BLOCKS_PINNED, c);
     }
 }
 
@@ -224,7 +225,7 @@ void wf_pool_set_shared_source(const struct wf_mem_source *source)
         wf_pool_unmap_idle_regions(pool, true);
         orphan_blocks_of_shared_source(pool);
     }
-    pool->comm_list = source ? WF_LIST_SHARED : WF_LIST_PRIVATE;
+    pool->comm_list = source ? WF_BLOCKS_SHARED : WF_BLOCKS_PRIVATE;
     pool->source = source ? *source : (struct wf_mem_source){0};
     pool->refused = 0;
 }

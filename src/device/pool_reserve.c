@@ -18,7 +18,7 @@ struct reserved_block {
 
 static bool is_live_on_device(const struct block_header *header)
 {
-    return header->region && header->block.list == WF_LIST_DEVICE && header->block.refs > 0;
+    return header->region && header->block.list == WF_BLOCKS_DEVICE && header->block.refs > 0;
 }
 
 static void retain_outside_blocks(const struct pool *pool, struct wf_reserve *reserve)
@@ -72,8 +72,8 @@ static void give_idle_blocks_to_pool(struct pool *pool, struct wf_reserve *reser
         struct wf_block **end = &reserve->idle[c];
 
         while (*end) end = &(*end)->next;
-        *end = pool->idle[WF_LIST_DEVICE][c];
-        pool->idle[WF_LIST_DEVICE][c] = reserve->idle[c];
+        *end = pool->idle[WF_BLOCKS_DEVICE][c];
+        pool->idle[WF_BLOCKS_DEVICE][c] = reserve->idle[c];
     }
 }
 

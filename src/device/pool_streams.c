@@ -51,9 +51,9 @@ bool wf_pool_hold_block(struct pool *pool, struct wf_block *block)
 {
     unsigned in_streams = block->flags & IN_STREAMS;
 
-    if (block->list == WF_LIST_DEVICE) in_streams &= ~(unsigned)WF_BLOCK_IN_COMPUTE;
+    if (block->list == WF_BLOCKS_DEVICE) in_streams &= ~(unsigned)WF_BLOCK_IN_COMPUTE;
     if (!in_streams || !wf_device_driver) return false;
-    if (pool->reserve && block->list == WF_LIST_DEVICE) {
+    if (pool->reserve && block->list == WF_BLOCKS_DEVICE) {
         order_compute_after_last_use(in_streams);
         return false;
     }

@@ -47,16 +47,16 @@ struct wf_region *wf_region_map(size_t bytes, enum wf_block_list list,
     void *p;
 
     bytes = (bytes + 4095) & ~(size_t)4095;
-    p = list == WF_LIST_DEVICE ? wf_device_driver->map(bytes)
-        : source               ? source->map(source->self, bytes)
-                               : map_private(bytes);
+    p = list == WF_BLOCKS_DEVICE ? wf_device_driver->map(bytes)
+        : source                 ? source->map(source->self, bytes)
+                                 : map_private(bytes);
     if (!p) return NULL;
     region = WF_NEW(struct wf_region);
     region->base = p;
     region->bytes = bytes;
     region->list = list;
     region->from_source = source != NULL;
-    region->pinned = list == WF_LIST_PINNED && wf_device_driver->pin(p, bytes);
+    region->pinned = list == WF_BLOCKS_PINNED && wf_device_driver->pin(p, bytes);
     return region;
 }
 
@@ -70,7 +70,7 @@ void wf_region_unpin(struct wf_region *region)
 void wf_region_unmap(struct wf_region *region, const struct wf_mem_source *source)
 {
     wf_region_unpin(region);
-    if (region->list == WF_LIST_DEVICE) {
+    if (region->list == WF_BLOCKS_DEVICE) {
         if (wf_device_driver) wf_device_driver->unmap(region->base, region->bytes);
     } else if (!region->from_source) {
         munmap(region->base, region->bytes);

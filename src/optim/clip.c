@@ -10,6 +10,7 @@
 
 #include <weft/autograd.h>
 #include <weft/dtensor.h>
+#include <weft/in_place.h>
 
 #include "base/array_grow.h"
 #include "base/call_context.h"
@@ -17,6 +18,7 @@
 #include "base/mem.h"
 #include "base/recorder.h"
 #include "kernels/device_kernels.h"
+#include "optim/clip.h"
 #include "optim/optim.h"
 
 /* The gradients over one mesh, on one device; mesh NULL: plain ones. */
@@ -98,13 +100,30 @@ static weft_status collect_gradient(weft_module *m, const char *name, weft_tenso
 /* All gradients of a module, after the partial ones were reduced together. */
 static weft_status collect_gradients(struct gradients *all, weft_module *module)
 {
-    wf_recorder_leave("clip_grad: the norm is a number of the program");
     WF_TRY(weft_module_each_parameter(module, add_parameter_to_clip, all));
     WF_TRY(weft_reduce_gradients(all->items, all->count));
     all->count = 0;
-    WF_TRY(weft_module_each_parameter(module, collect_gradient, all));
+    return weft_module_each_parameter(module, collect_gradient, all);
+}
+
+static weft_status collect_for_kernels(struct gradients *all, weft_module *module)
+{
+    wf_recorder_leave("clip_grad: the norm is a number of the program: "
+                      "weft_clip_grad_norm_tensor leaves it a tensor");
+    WF_TRY(collect_gradients(all, module));
     wf_recorder_leave("clip_grad: gradients are read"); /* the ops that reduced them have run now */
     return WEFT_OK;
+}
+
+weft_status wf_clip_collect_gradients(weft_module *module, weft_tensor ***grads, int *n)
+{
+    struct gradients all = {0};
+    weft_status status = collect_gradients(&all, module);
+
+    wf_free(all.groups);
+    *grads = all.items;
+    *n = all.count;
+    return status;
 }
 
 static void free_gradient_list(struct gradients *all)
@@ -217,7 +236,7 @@ static weft_status clip_gradients_to_norm(struct gradients *all, weft_module *mo
 {
     double factor;
 
-    WF_TRY(collect_gradients(all, module));
+    WF_TRY(collect_for_kernels(all, module));
     WF_TRY(compute_gradient_norm(all, norm));
     factor = max_norm / (*norm + 1e-6); /* as PyTorch */
     if (max_norm == 0 || !(factor < 1)) return WEFT_OK;
@@ -234,12 +253,23 @@ static weft_status clip_gradients_to_value(struct gradients *all, weft_module *m
 {
     WF_TRY(collect_gradients(all, module));
     for (int i = 0; i < all->count; i++) {
+        if (wf_recorder) { /* the same elements, by an op that a list has */
+            if (!weft_clamp_(all->items[i], -limit, limit)) return weft_error_status();
+            continue;
+        }
         wf_tensor_before_write(all->items[i], "weft_clip_grad_value");
         if (!wf_is_meta(all->items[i]))
             wf_optimizer_kernels_on(wf_device_of(all->items[i]))
                 ->clamp(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
                         weft_data(all->items[i]), limit);
     }
+    return WEFT_OK;
+}
+
+weft_status wf_clip_check_norm(double max_norm, double p)
+{
+    WF_NEED(max_norm >= 0, WEFT_ERR_ARG, "clip: max_norm is %g", max_norm);
+    WF_NEED(p > 0, WEFT_ERR_ARG, "clip: a norm has p > 0, this one %g", p);
     return WEFT_OK;
 }
 
@@ -251,8 +281,7 @@ weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p,
     double measured = 0;
 
     WF_NEED_GIVEN(module, "clip: the module is NULL");
-    WF_NEED(max_norm >= 0, WEFT_ERR_ARG, "clip: max_norm is %g", max_norm);
-    WF_NEED(p > 0, WEFT_ERR_ARG, "clip: a norm has p > 0, this one %g", p);
+    WF_TRY(wf_clip_check_norm(max_norm, p));
     wf_current_context.phase = WF_OPTIM;
     status = clip_gradients_to_norm(&all, module, max_norm, &measured);
     wf_current_context = before;

@@ -353,9 +353,12 @@ static weft_status prepare_slot_step(weft_optim *optim, struct wf_optim_slot *sl
 
     if (kind->update) wf_recorder_leave("%s computes its constants on the host", kind->name);
     wf_tensor_before_write(slot->tensor, kind->name);
+    if (wf_recorder && slot->state)
+        wf_recorder->block_written(wf_recorder, slot->state, kind->name);
     slot->step++;
     if (kind->update) return kind->update(slot, &arrays, lr);
-    if (optim->meta || arrays.count == 0) return WEFT_OK;
+    if (arrays.count == 0) return WEFT_OK;
+    if (optim->meta && !(wf_recorder && wf_recorder->hears_meta)) return WEFT_OK;
     *item = (struct wf_optimizer_item){
         .loop = kind->loop, .arrays = arrays, .step = wf_optim_neutral_step};
     kind->prepare(&item->step, slot, lr);

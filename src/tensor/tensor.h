@@ -9,6 +9,7 @@
 
 #include <weft/tensor.h>
 
+#include "base/recorder.h"
 #include "base/upcalls.h"
 #include "device/device.h"
 #include "device/pool.h"
@@ -72,7 +73,7 @@ static inline void wf_tensor_note_write(const weft_tensor *t, const char *op)
 
     if (block->readers > 0) wf_block_wait_readers(block);
     wf_inplace_write_count++;
-    if (block->flags) {
+    if (block->flags || wf_recorder) {
         wf_block_record_write(block, op);
     } else {
         block->version++;

@@ -1,5 +1,6 @@
 /*
- * test_tools.c: explain, the ladder, the profile, dumps and backends of compiled functions.
+ * test_tools.c: explain, the levels of WEFT_COMPILE, the profile, dumps and backends of compiled
+ * functions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static weft_status toy(weft_tensor *const *in, int n, weft_tensor **out, int n_o
     return out[0] ? WEFT_OK : weft_error_status();
 }
 
-/* B42, B40, B14 */
+/* B42, B40 */
 WT_TEST_IN_WORLD(explain__tells_graphs_breaks_and_ops, w)
 {
     weft_tensor *in[] = {wt_constant(2, 5, 2), wt_constant(2, 5, -1)};
@@ -43,6 +44,45 @@ WT_TEST_IN_WORLD(explain__tells_graphs_breaks_and_ops, w)
     free(text);
     text = TEXT_OF(WT_ALL(weft_compile_explain_print(toy, NULL, positive, 2, 1, out) == WEFT_OK));
     WT_ALL(wt_text_has(text, "3 graphs with 2 graph breaks and 5 ops\n"));
+    free(text);
+}
+
+/* Three formulas before the first break and two behind it are one chain, but for the break; the
+ * second break, after a product, cuts none. */
+static weft_status broken_chain(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                                void *state)
+{
+    weft_tensor *x = weft_mul(weft_add_scalar(weft_abs(in[0]), 1), in[0]);
+
+    (void)n;
+    (void)n_out;
+    if (*(bool *)state) weft_graph_break("in a chain");
+    x = weft_matmul(weft_relu(weft_add(x, in[0])), in[1]);
+    if (*(bool *)state) weft_graph_break("after a product");
+    out[0] = weft_mul_scalar(x, 2);
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+/* B14 */
+WT_TEST_IN_WORLD(explain__tells_which_chains_a_break_cuts, w)
+{
+    weft_tensor *in[] = {wt_spread(w, wt_whole(WEFT_F32, 1, 24, 6), "S(0)"),
+                         wt_spread(w, wt_whole(WEFT_F32, 2, 6, 4), "R")};
+    bool broken = true;
+    char *text = TEXT_OF(
+        WT_ALL(weft_compile_explain_print(broken_chain, &broken, in, 2, 1, out) == WEFT_OK));
+
+    WT_ALL(wt_text_has(text, "3 graphs with 2 graph breaks and 7 ops\n"));
+    WT_ALL(wt_text_has(text, "break 1, after mul: in a chain\n"
+                             "  it cuts a fused chain: 3 ops before it, 2 behind it\n"
+                             "graph 2: 3 ops: add, relu, matmul\n"
+                             "break 2, after matmul: after a product\n"
+                             "graph 3: "));
+    free(text);
+    broken = false;
+    text = TEXT_OF(
+        WT_ALL(weft_compile_explain_print(broken_chain, &broken, in, 2, 1, out) == WEFT_OK));
+    WT_ALL(!strstr(text, "cuts"));
     free(text);
 }
 
@@ -80,7 +120,7 @@ WT_TEST_IN_WORLD(explain__counts_a_redistribution_and_no_view, w)
     WT_FAILS(weft_compile_explain_print(NULL, NULL, &x, 1, 1, stdout), WEFT_ERR_ARG, "no function");
 }
 
-/* ---- the ladder ---- */
+/* ---- the levels of WEFT_COMPILE ---- */
 
 static void set_knob(const char **knob, const char *value)
 {
@@ -99,7 +139,7 @@ static weft_module *new_mlp(struct wt_world *w)
 }
 
 /* B20, A3 */
-WT_TEST_TIMES_IN_WORLD(ladder__has_the_same_bits_on_every_rung, w, rung, 4)
+WT_TEST_TIMES_IN_WORLD(level__has_the_same_bits_as_every_other, w, level, 4)
 {
     static const char *const words[] = {"eager", "capture", "aot", "full"};
     static const int captures[] = {0, 4, 1, 1}, replays[] = {0, 0, 3, 3};
@@ -110,7 +150,7 @@ WT_TEST_TIMES_IN_WORLD(ladder__has_the_same_bits_on_every_rung, w, rung, 4)
     mlp = new_mlp(w);
     weft_manual_seed(3);
     plain = new_mlp(w);
-    set_knob(&wf_knobs.compile, words[rung]);
+    set_knob(&wf_knobs.compile, words[level]);
     compiled = wt_own(weft_compile(call_module, mlp, (weft_compile_config){.fullgraph = true}));
     set_knob(&wf_knobs.compile, "");
     for (int k = 0; k < 4; k++) {
@@ -122,12 +162,12 @@ WT_TEST_TIMES_IN_WORLD(ladder__has_the_same_bits_on_every_rung, w, rung, 4)
         WT_ALL(weft_backward(weft_sum(want, NULL, 0, false)) == WEFT_OK);
     }
     WT_NEAR_GRADIENTS(mlp, plain, WT_EXACT);
-    WT_EQ(weft_compiled_get_counts(compiled).captures, captures[rung]);
-    WT_EQ(weft_compiled_get_counts(compiled).replays, replays[rung]);
-    WT_EQ(weft_compiled_get_counts(compiled).backward_replays, replays[rung]);
+    WT_EQ(weft_compiled_get_counts(compiled).captures, captures[level]);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, replays[level]);
+    WT_EQ(weft_compiled_get_counts(compiled).backward_replays, replays[level]);
 }
 
-WT_TEST_IN_WORLD(ladder__has_no_other_rungs, w)
+WT_TEST_IN_WORLD(level__is_one_of_four, w)
 {
     set_knob(&wf_knobs.compile, "half");
     WT_FAILS(weft_compile(toy, NULL, (weft_compile_config){0}), WEFT_ERR_ARG, "half");

@@ -230,8 +230,8 @@ WT_UNIT(pool__only_communication_is_taken_from_the_shared_source)
     wf_pool_set_shared_source(&source);
     comm = wf_block_new(100, WF_MEM_COMM);
     weights = wf_block_new(100, WF_MEM_WEIGHTS);
-    ck_assert(comm->list == WF_LIST_SHARED && in_arena(&arena, comm->data));
-    ck_assert(weights->list == WF_LIST_PRIVATE && !in_arena(&arena, weights->data));
+    ck_assert(comm->list == WF_BLOCKS_SHARED && in_arena(&arena, comm->data));
+    ck_assert(weights->list == WF_BLOCKS_PRIVATE && !in_arena(&arena, weights->data));
     wf_block_recategorize(comm, WF_MEM_ACTIVATIONS);
     WT_RELEASE(wf_block_release, comm, weights);
     comm = wf_block_new(100, WF_MEM_COMM);
@@ -252,9 +252,9 @@ WT_UNIT(pool__a_full_source_falls_back_to_private_memory)
     wf_pool_set_shared_source(&source);
     first = wf_block_new((size_t)900 << 10, WF_MEM_COMM);
     second = wf_block_new((size_t)900 << 10, WF_MEM_COMM);
-    ck_assert_int_eq(first->list, WF_LIST_SHARED);
+    ck_assert_int_eq(first->list, WF_BLOCKS_SHARED);
     ck_assert_ptr_nonnull(second);
-    ck_assert_int_eq(second->list, WF_LIST_PRIVATE);
+    ck_assert_int_eq(second->list, WF_BLOCKS_PRIVATE);
     wf_block_release(second);
     calls = wf_pool_system_calls();
     second = wf_block_new((size_t)900 << 10, WF_MEM_COMM);

@@ -103,6 +103,45 @@ static void check_norm(weft_dtype dtype, bool two_axes, double p)
     WT_ALL(wt_near(after, before, n, WT_EXACT));
 }
 
+/* The norm as a tensor: measured, scaled by, and what is below the limit stays. */
+static void check_norm_tensor(weft_dtype dtype, bool two_axes, double p)
+{
+    double rounding = weft_dtype_size(dtype) == 2 ? 0.01 : dtype == WEFT_F32 ? 2e-6 : 1e-12;
+    double before[ROOM], after[ROOM], want, bound = dtype == WEFT_F64 ? 1e-12 : 1e-6;
+    weft_tensor *norm;
+    struct wt_world world;
+    struct wt_bag bag;
+    int64_t n;
+
+    wt_row("%s, %d axes, norm %g", weft_dtype_name(dtype), 1 + two_axes, p);
+    world = open_world(two_axes);
+    fill(&bag, dtype, world.mesh);
+    WT_EQ(wt_bag_backward(&bag), WEFT_OK);
+    norm = weft_clip_grad_norm_tensor(bag.module, 0, p);
+    WT_ALL(norm && !weft_tensor_mesh(norm) && weft_ndim(norm) == 0 && !weft_requires_grad(norm));
+    WT_EQ(weft_tensor_dtype(norm), dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32);
+    n = gradients(&bag, before);
+    want = norm_of(before, n, p);
+    wt_note("%g, not %g", weft_item(norm), want);
+    WT_ALL(fabs(weft_item(norm) - want) <= bound * want);
+    norm = weft_clip_grad_norm_tensor(bag.module, want / 4, p);
+    WT_ALL(fabs(weft_item(norm) - want) <= bound * want);
+    gradients(&bag, after);
+    for (int64_t i = 0; i < n; i++) before[i] *= want / 4 / (want + 1e-6);
+    WT_ALL(wt_near(after, before, n, WT_WITHIN(rounding)));
+    WT_ALL(weft_clip_grad_norm_tensor(bag.module, 2 * want, p) != NULL); /* nothing to do */
+    gradients(&bag, before);
+    WT_ALL(wt_near(after, before, n, WT_EXACT));
+}
+
+WT_TEST(norm_tensor__counts_every_element_once)
+{
+    static const double ps[] = {2, 1, 3.5, INFINITY};
+    static const weft_dtype dtypes[] = {WEFT_F64, WEFT_F32, WEFT_BF16, WEFT_F16};
+
+    for (int i = 0; i < 4 * 4 * 2; i++) check_norm_tensor(dtypes[i / 4 % 4], i / 16, ps[i % 4]);
+}
+
 WT_TEST(norm__counts_every_element_once)
 {
     static const double ps[] = {2, 1, 3.5, INFINITY};
@@ -149,6 +188,7 @@ WT_TEST(norm__that_is_no_number_is_told_and_scales_nothing)
         WT_EQ(wf_tensor_write_back_from_host(g, host), WEFT_OK);
         WT_EQ(weft_clip_grad_pnorm(bag.module, 1e-3, i ? INFINITY : 2, &norm), WEFT_OK);
         WT_ALL(isnan(norm));
+        WT_ALL(isnan(weft_item(weft_clip_grad_norm_tensor(bag.module, 1e-3, i ? INFINITY : 2))));
         WT_ALL(wt_near_tensors(weft_grad(weft_module_parameter(bag.module, "whole")),
                                wt_numbers(WEFT_F32, 4, 2, matrix), WT_WITHIN(1e-7)));
     }
@@ -163,6 +203,9 @@ WT_TEST(clip__refuses_what_it_cannot_do)
     WT_FAILS(weft_clip_grad_norm(bag.module, -1, NULL), WEFT_ERR_ARG, "max_norm is -1");
     WT_FAILS(weft_clip_grad_pnorm(bag.module, 1, 0, NULL), WEFT_ERR_ARG, "p > 0");
     WT_FAILS(weft_clip_grad_pnorm(bag.module, 1, NAN, NULL), WEFT_ERR_ARG, "p > 0");
+    WT_FAILS(weft_clip_grad_norm_tensor(bag.module, -1, 2), WEFT_ERR_ARG, "max_norm is -1");
+    WT_FAILS(weft_clip_grad_norm_tensor(bag.module, 1, 0), WEFT_ERR_ARG, "p > 0");
+    WT_FAILS(weft_clip_grad_norm_tensor(NULL, 1, 2), WEFT_ERR_ARG, "NULL");
     WT_FAILS(weft_clip_grad_value(bag.module, -0.5), WEFT_ERR_ARG, "limit is -0.5");
     WT_FAILS(weft_clip_grad_norm(NULL, 1, NULL), WEFT_ERR_ARG, "NULL");
 }
@@ -220,6 +263,9 @@ WT_TEST(gradients__of_all_norms_cost_one_collective)
               many * (sizes.norms + 8));
         table = weft_module_parameter(gpt, "wte.weight");
         WT_EQ(weft_local_numel(weft_grad(table)), weft_local_numel(table));
+        weft_ledger_reset(l);
+        WT_ALL(weft_clip_grad_norm_tensor(gpt, 1, 2) != NULL); /* all that are sharded at once */
+        WT_EQ(weft_ledger_count(l, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), many);
         weft_ledger_reset(l);
         WT_EQ(weft_step(optim), WEFT_OK);
         WT_EQ(weft_ledger_count(l, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), 0);

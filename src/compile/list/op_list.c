@@ -281,6 +281,15 @@ uint64_t wf_op_list_collectives(const struct wf_op_list *list)
     return hash;
 }
 
+bool wf_op_list_gives(const struct wf_op_list *list, int storage)
+{
+    for (int i = 0; i < list->n_results; i++)
+        if (list->results[i].at.storage == storage) return true;
+    for (int i = 0; i < list->n_gradients; i++)
+        if (list->gradients[i].at.storage == storage) return true;
+    return false;
+}
+
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node)
 {
     if (node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_WAIT || node->kind == WF_LIST_FUSED)

@@ -183,6 +183,9 @@ bool wf_list_node_communicates(const struct wf_list_node *node);
 /** The collectives of a list of the lower level, in order: equal where ranks do the same ones. */
 uint64_t wf_op_list_collectives(const struct wf_op_list *list);
 
+/** A result, or the gradient of a leaf, lies in the storage. */
+bool wf_op_list_gives(const struct wf_op_list *list, int storage);
+
 /** A node writes to bytes that are there after the run, or does what no storage shows. */
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node);
 

@@ -106,15 +106,6 @@ static void add_gradients(struct capture *c)
 
 /* ---- what the function keeps ---- */
 
-static bool is_result(const struct wf_op_list *list, int storage)
-{
-    for (int i = 0; i < list->n_results; i++)
-        if (list->results[i].at.storage == storage) return true;
-    for (int i = 0; i < list->n_gradients; i++)
-        if (list->gradients[i].at.storage == storage) return true;
-    return false;
-}
-
 static const struct wf_list_node *writer_of(const struct wf_op_list *list, int storage)
 {
     for (int i = 0; i < list->n_nodes; i++)
@@ -135,7 +126,8 @@ static void look_for_kept_tensors(struct capture *c)
         const struct wf_list_node *writer;
         char reason[WF_REASON_BYTES];
 
-        if (s < 0 || list->storages[s].kind != WF_STORAGE_MADE || is_result(list, s)) continue;
+        if (s < 0 || list->storages[s].kind != WF_STORAGE_MADE || wf_op_list_gives(list, s))
+            continue;
         writer = writer_of(list, s);
         snprintf(reason, sizeof reason, "it keeps a tensor that %s made%s%s: make it a result",
                  writer ? writer->name : "it", writer && writer->module ? " in " : "",
@@ -194,19 +186,25 @@ static weft_status agree(struct capture *c, weft_status status)
 
 /* ---- the call ---- */
 
-static weft_status call_function(const struct wf_captured_function *f, struct capture *c,
-                                 weft_tensor **out, int n_out)
+/* `c`: the list gets the results, while all that the function has made is still there; or NULL. */
+static weft_status call_function(const struct wf_captured_function *f, weft_tensor *const *in,
+                                 int n_in, weft_tensor **out, int n_out, struct capture *c)
 {
     weft_scope *scope = weft_scope_open();
     weft_status before = weft_error_status(), status;
 
     for (int i = 0; i < n_out; i++) out[i] = NULL;
-    status = f->function(c->forward.aliases, c->forward.n_in, out, n_out, f->state);
+    status = f->function(in, n_in, out, n_out, f->state);
     if (status == WEFT_OK && before == WEFT_OK) status = weft_error_status();
-    if (status == WEFT_OK) add_results(c, out, n_out);
+    if (c && status == WEFT_OK) add_results(c, out, n_out);
     (void)weft_scope_return_n(scope, out, n_out);
-    add_gradients(c);
     return status;
+}
+
+weft_status wf_call_in_scope(const struct wf_captured_function *f, weft_tensor *const *in, int n_in,
+                             weft_tensor **out, int n_out)
+{
+    return call_function(f, in, n_in, out, n_out, NULL);
 }
 
 /* Blocks that are alive belong to the inner tape and to the results. */
@@ -276,7 +274,7 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
     c->forward.out = wf_calloc((size_t)n_out + 1, sizeof *c->forward.out);
     c->forward.n_out = n_out;
     for (int i = 0; i < n_out; i++) c->forward.out[i] = weft_retain(out[i]);
-    wf_taped_call_record_captured(variant, &c->forward, in, out);
+    wf_taped_call_record_captured(variant, &c->forward, in, out, f->undo);
     give_same_handles(variant->forward, in, out);
     c->forward = (struct wf_captured_forward){0};
     return WEFT_OK;
@@ -297,6 +295,7 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     wf_redist_wait_all();
     make_aliases(c, in, n_in);
     wf_recording_begin(&c->recorder);
+    c->recorder.undo = f->undo;
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(&c->recorder, c->forward.aliases[i], i);
     c->recorder.inputs = in;
@@ -304,7 +303,8 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     c->recorder.n_inputs = n_in;
     if (f->module) wf_guards_add_module(guards, f->module);
     observer = wf_observer_add(WF_EVENT_ENTER, note_module, guards);
-    status = call_function(f, c, out, n_out);
+    status = call_function(f, c->forward.aliases, n_in, out, n_out, c);
+    add_gradients(c);
     wf_observer_remove(observer);
     for (int i = 0; status == WEFT_OK && i < n_out; i++)
         taped |= c->recorder.list->results[i].requires_grad;
@@ -328,19 +328,6 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
 
 /* ---- in segments ---- */
 
-weft_status wf_call_in_scope(const struct wf_captured_function *f, weft_tensor *const *in, int n_in,
-                             weft_tensor **out, int n_out)
-{
-    weft_scope *scope = weft_scope_open();
-    weft_status before = weft_error_status(), status;
-
-    for (int i = 0; i < n_out; i++) out[i] = NULL;
-    status = f->function(in, n_in, out, n_out, f->state);
-    if (status == WEFT_OK && before == WEFT_OK) status = weft_error_status();
-    (void)weft_scope_return_n(scope, out, n_out);
-    return status;
-}
-
 weft_status wf_capture_segments(const struct wf_captured_function *f, weft_tensor *const *in,
                                 int n_in, weft_tensor **out, int n_out, struct wf_segmented **made,
                                 char *reason, size_t room)
@@ -355,6 +342,7 @@ weft_status wf_capture_segments(const struct wf_captured_function *f, weft_tenso
     reason[0] = 0;
     wf_redist_wait_all();
     wf_recording_begin(r);
+    r->undo = f->undo;
     r->segments = true;
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(r, in[i], i);

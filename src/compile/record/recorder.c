@@ -19,64 +19,9 @@
 
 /* ---- blocks and their storages ---- */
 
-static unsigned slot_of_block(const struct wf_block_map *map, const struct wf_block *block)
-{
-    uint64_t hash = (uint64_t)(uintptr_t)block * UINT64_C(0x9E3779B97F4A7C15);
-
-    return (unsigned)(hash >> 32) & (unsigned)(map->room - 1);
-}
-
-static struct wf_known_block *find_known(const struct wf_block_map *map,
-                                         const struct wf_block *block)
-{
-    if (!map->room) return NULL;
-    for (unsigned i = slot_of_block(map, block);; i = (i + 1) & (unsigned)(map->room - 1)) {
-        struct wf_known_block *slot = &map->slots[i];
-
-        if (!slot->block) return NULL;
-        if (slot->block == block) return slot;
-    }
-}
-
-static void grow_map(struct wf_block_map *map)
-{
-    struct wf_block_map larger = {.room = map->room ? 2 * map->room : 256};
-
-    larger.slots = wf_calloc((size_t)larger.room, sizeof *larger.slots);
-    for (int i = 0; i < map->room; i++) {
-        unsigned at;
-
-        if (!map->slots[i].block || map->slots[i].storage < 0) continue;
-        at = slot_of_block(&larger, map->slots[i].block);
-        while (larger.slots[at].block) at = (at + 1) & (unsigned)(larger.room - 1);
-        larger.slots[at] = map->slots[i];
-        larger.count++;
-    }
-    wf_free(map->slots);
-    *map = larger;
-}
-
-static void remember_block(struct wf_list_recorder *r, struct wf_block *block, int storage)
-{
-    struct wf_block_map *map = &r->blocks;
-    struct wf_known_block *known = find_known(map, block);
-    unsigned at;
-
-    block->flags |= WF_BLOCK_RECORDED;
-    if (known) {
-        known->storage = storage;
-        return;
-    }
-    if (2 * (map->count + 1) > map->room) grow_map(map);
-    at = slot_of_block(map, block);
-    while (map->slots[at].block) at = (at + 1) & (unsigned)(map->room - 1);
-    map->slots[at] = (struct wf_known_block){block, storage};
-    map->count++;
-}
-
 int wf_recording_find(const struct wf_list_recorder *r, const struct wf_block *block)
 {
-    const struct wf_known_block *known = find_known(&r->blocks, block);
+    const struct wf_known_block *known = wf_block_map_find(&r->blocks, block);
 
     return known ? known->storage : -1;
 }
@@ -89,7 +34,7 @@ static int add_external(struct wf_list_recorder *r, struct wf_block *block)
                                                                 .block = wf_block_retain(block),
                                                                 .base = block->data});
 
-    remember_block(r, block, s);
+    wf_block_map_add(&r->blocks, block, s);
     return s;
 }
 
@@ -118,21 +63,21 @@ struct wf_operand wf_recording_operand(struct wf_list_recorder *r, const weft_te
 void wf_recording_add_input(struct wf_list_recorder *r, const weft_tensor *t, int index)
 {
     if (wf_recording_find(r, t->block) >= 0) return; /* another view of an earlier input */
-    remember_block(r, t->block,
-                   wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_INPUT,
-                                                                       .index = index,
-                                                                       .bytes = t->block->bytes,
-                                                                       .base = t->data}));
+    wf_block_map_add(&r->blocks, t->block,
+                     wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_INPUT,
+                                                                         .index = index,
+                                                                         .bytes = t->block->bytes,
+                                                                         .base = t->data}));
 }
 
 void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block, char *base,
                               int index)
 {
-    remember_block(r, block,
-                   wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_FORWARD,
-                                                                       .index = index,
-                                                                       .bytes = block->bytes,
-                                                                       .base = base}));
+    wf_block_map_add(&r->blocks, block,
+                     wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_FORWARD,
+                                                                         .index = index,
+                                                                         .bytes = block->bytes,
+                                                                         .base = base}));
 }
 
 /* ---- breaks ---- */
@@ -218,7 +163,7 @@ static void check_read(struct wf_list_recorder *r, const struct wf_operand *oper
 {
     struct wf_storage *storage = &r->list->storages[operand->storage];
 
-    if (storage->kind != WF_STORAGE_MADE || storage->written) return;
+    if (storage->kind != WF_STORAGE_MADE || storage->written || r->base.hears_meta) return;
     if (r->segments)
         storage->from_host = storage->written = true;
     else if (storage->bytes > 0)
@@ -284,7 +229,7 @@ static void record_kernel(struct wf_recorder *base, const struct wf_kernel_run_r
     struct wf_op_plan *plan = call->plan;
     struct wf_list_node *node;
 
-    run_kernel(r, call);
+    if (!plan->meta) run_kernel(r, call);
     if (base->suspended) return;
     node = add_node(r, WF_LIST_KERNEL, plan->name, plan);
     node->n_in = plan->n_in;
@@ -354,7 +299,7 @@ static struct wf_block *record_move(struct wf_recorder *base, struct wf_op_plan 
 
     wait_if_in_flight(from);
     r->executing++;
-    block = wf_redist_run(move, from->data);
+    block = owner->meta ? wf_redist_simulate(move) : wf_redist_run(move, from->data);
     r->executing--;
     if (base->suspended) return block;
     note_external(r, (weft_tensor *)(uintptr_t)from);
@@ -372,7 +317,7 @@ static void record_view(struct wf_recorder *base, struct wf_op_plan *plan, const
                         const weft_tensor *view)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    bool moves = plan->way != WF_EXECUTE_VIEW ||
+    bool moves = wf_op_has_kernel(&wf_ops[plan->op]) || plan->way == WF_EXECUTE_REDISTRIBUTION ||
                  view->layout != plan->out[0]; /* an input of this plan, without a step */
     struct wf_list_node *node;
 
@@ -410,7 +355,8 @@ static void record_update(struct wf_recorder *base, const struct wf_changing_cal
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
     struct wf_list_node *node;
 
-    if (r->segments || base->suspended) { /* it is made by the program in each call */
+    if (r->undo) call->advance(call->self, -1); /* counts of updates and steps */
+    if (r->segments || base->suspended) {       /* it is made by the program in each call */
         wf_recording_break(r, "");
         if (n) wf_cpu_optimizer_kernels.step(items, n);
         call->release(call->self);
@@ -418,14 +364,16 @@ static void record_update(struct wf_recorder *base, const struct wf_changing_cal
         return;
     }
     node = add_node(r, WF_LIST_UPDATE, "optimizer step", NULL);
-    if (n) wf_cpu_optimizer_kernels.step(items, n);
+    if (n && !wf_is_meta(parameters[0])) wf_cpu_optimizer_kernels.step(items, n);
     node->call = *call;
     node->items = items;
     node->n_items = n;
     node->arrays = wf_calloc(2 * (size_t)n + 1, sizeof *node->arrays);
     for (int i = 0; i < n; i++) {
         node->arrays[2 * i] = operand_at(r, parameters[i]->block, parameters[i]->data, NULL);
-        node->arrays[2 * i + 1] = operand_of_address(r, items[i].arrays.g);
+        node->arrays[2 * i + 1] = wf_is_meta(parameters[i])
+                                      ? wf_recording_operand(r, parameters[i]->grad)
+                                      : operand_of_address(r, items[i].arrays.g);
         if (node->arrays[2 * i + 1].storage < 0) {
             wf_recording_break(r, "an optimizer uses a gradient that comes from elsewhere");
             continue;
@@ -442,27 +390,38 @@ static void note_block_made(struct wf_recorder *base, struct wf_block *block)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
-    remember_block(r, block,
-                   wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_MADE,
-                                                                       .category = block->category,
-                                                                       .bytes = block->bytes,
-                                                                       .base = block->data}));
+    wf_block_map_add(
+        &r->blocks, block,
+        wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_MADE,
+                                                            .category = block->category,
+                                                            .bytes = block->bytes,
+                                                            .base = block->data}));
 }
 
 static void note_block_released(struct wf_recorder *base, struct wf_block *block)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    struct wf_known_block *known = find_known(&r->blocks, block);
+    struct wf_known_block *known = wf_block_map_find(&r->blocks, block);
 
     if (known) known->storage = -1;
+}
+
+/* What the list has not made has to be put back after a warm-up. */
+static void save_if_from_outside(struct wf_list_recorder *r, struct wf_block *block)
+{
+    int s = r->undo ? wf_recording_find(r, block) : -1;
+
+    if (r->undo && (s < 0 || r->list->storages[s].kind == WF_STORAGE_EXTERNAL ||
+                    r->list->storages[s].kind == WF_STORAGE_INPUT))
+        wf_undo_save_block(r->undo, block);
 }
 
 static void note_block_written(struct wf_recorder *base, struct wf_block *block, const char *op)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
-    (void)block;
-    if (base->suspended) return;
+    save_if_from_outside(r, block);
+    if (base->suspended || !(block->flags & WF_BLOCK_RECORDED)) return;
     r->pending_writes++;
     r->pending_op = op;
 }
@@ -486,6 +445,7 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
 
     if (index_of_tensor(r->aliases, r->n_inputs, leaf) >= 0 && !r->is_backward)
         wf_recording_break(r, "backward within it reaches an input: call backward behind it");
+    if (r->undo && !r->is_backward) wf_undo_save_gradient(r->undo, leaf);
     if (gradient || r->is_backward) return; /* a recomputed function's own leaf */
     list->gradients = wf_array_grow(list->gradients, list->n_gradients, sizeof *list->gradients);
     gradient = &list->gradients[list->n_gradients++];
@@ -502,7 +462,7 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
                                                          .index = list->n_gradients - 1,
                                                          .bytes = grad->block->bytes,
                                                          .base = grad->data});
-    remember_block(r, grad->block, gradient->storage);
+    wf_block_map_add(&r->blocks, grad->block, gradient->storage);
 }
 
 static bool delivers(struct wf_recorder *base, const weft_tensor *leaf)

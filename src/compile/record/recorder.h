@@ -5,16 +5,10 @@
 
 #include "base/recorder.h"
 #include "compile/list/op_list.h"
+#include "compile/record/block_map.h"
+#include "compile/record/undo.h"
 
 enum { WF_REASON_BYTES = 320 };
-
-struct wf_block_map {
-    struct wf_known_block {
-        struct wf_block *block; /* NULL: a free slot; a removed one has storage -1 */
-        int storage;
-    } * slots;
-    int count, room; /* slots in use, removed ones among them */
-};
 
 /** A break: where one list ends and, in segments, the next begins. */
 struct wf_list_break {
@@ -56,6 +50,7 @@ struct wf_list_recorder {
     int n_breaks;
     struct wf_external_tensor *externals;
     int n_externals;
+    struct wf_undo *undo; /* of a warm-up: what is changed is saved first; NULL: it stays */
 };
 
 /** Begin: until wf_recording_end this thread's work is recorded. */

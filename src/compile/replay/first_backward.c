@@ -122,6 +122,7 @@ static weft_status record_backward(struct wf_instance *instance, const struct wf
 
     wf_recording_begin(r);
     r->is_backward = true;
+    r->undo = instance->undo;
     r->list->forward_draws = variant->forward->draws;
     for (int i = 0; i < captured->n_blocks; i++)
         wf_recording_add_forward(r, captured->blocks[i].block,
@@ -133,7 +134,7 @@ static weft_status record_backward(struct wf_instance *instance, const struct wf
     status = walk_inner_tape(instance);
     if (status == WEFT_OK) add_results(variant, r, captured);
     wf_recording_end(r);
-    if (status == WEFT_OK) status = deliver(instance, r, node, in_grads);
+    if (status == WEFT_OK && !instance->undo) status = deliver(instance, r, node, in_grads);
     if (r->n_breaks) {
         variant->unusable = wf_format("backward: %s", r->breaks[0].reason);
     } else if (status == WEFT_OK) {
@@ -143,13 +144,6 @@ static weft_status record_backward(struct wf_instance *instance, const struct wf
     wf_recording_free(r);
     wf_free(r);
     return status;
-}
-
-static bool is_forward_result(const struct wf_op_list *forward, int storage)
-{
-    for (int i = 0; i < forward->n_results; i++)
-        if (forward->results[i].at.storage == storage) return true;
-    return false;
 }
 
 static bool instance_holds(const struct wf_instance *instance, const struct wf_block *block)
@@ -171,7 +165,7 @@ static void look_for_kept_tensors(struct wf_instance *instance)
         int held = 1 + instance_holds(instance, known->block);
 
         if (variant->forward->storages[known->storage].kind != WF_STORAGE_MADE ||
-            is_forward_result(variant->forward, known->storage) || known->block->refs <= held)
+            wf_op_list_gives(variant->forward, known->storage) || known->block->refs <= held)
             continue;
         if (!variant->unusable)
             variant->unusable = wf_strdup("it keeps a tensor that it makes: make it a result");

@@ -168,9 +168,8 @@ static void place_storages(struct wf_memory_plan *plan, const struct wf_op_list 
     wf_free(next_ended);
 }
 
-struct wf_memory_plan *wf_memory_plan_new(const struct wf_op_list *list)
+struct wf_memory_plan *wf_memory_plan_without_memory(const struct wf_op_list *list)
 {
-    static const enum wf_category category[AREAS] = {WF_MEM_ACTIVATIONS, WF_MEM_COMM};
     struct wf_memory_plan *plan = WF_NEW(struct wf_memory_plan);
 
     plan->lives = wf_calloc((size_t)list->n_storages + 1, sizeof *plan->lives);
@@ -179,6 +178,14 @@ struct wf_memory_plan *wf_memory_plan_new(const struct wf_op_list *list)
         plan->area[s] = list->storages[s].category == WF_MEM_COMM;
     find_lifetimes(plan, list);
     place_storages(plan, list);
+    return plan;
+}
+
+struct wf_memory_plan *wf_memory_plan_new(const struct wf_op_list *list)
+{
+    static const enum wf_category category[AREAS] = {WF_MEM_ACTIVATIONS, WF_MEM_COMM};
+    struct wf_memory_plan *plan = wf_memory_plan_without_memory(list);
+
     for (int a = 0; a < AREAS; a++) {
         if (!plan->bytes[a]) continue;
         plan->block[a] = wf_block_new((size_t)plan->bytes[a], category[a]);

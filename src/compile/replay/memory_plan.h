@@ -10,6 +10,8 @@ struct wf_memory_plan;
 
 /** gives: wf_memory_plan_free; NULL (with an error) without memory */
 struct wf_memory_plan *wf_memory_plan_new(const struct wf_op_list *list);
+/** The same without the memory itself: for its bytes, offsets and lifetimes. */
+struct wf_memory_plan *wf_memory_plan_without_memory(const struct wf_op_list *list);
 void wf_memory_plan_free(struct wf_memory_plan *plan);
 /** Of a made storage that is not kept; NULL where no node uses it. */
 char *wf_memory_plan_address(const struct wf_memory_plan *plan, int storage);

@@ -89,6 +89,7 @@ static void release_instance(void *context)
     release_grads(instance);
     if (instance->is_capture) wf_captured_forward_free(&instance->captured);
     instance->is_capture = false;
+    instance->undo = NULL;
     release_blocks(instance);
     instance->next = variant->idle;
     variant->idle = instance;
@@ -363,11 +364,12 @@ static void note_reached(const weft_tensor *leaf, void *payload)
 }
 
 void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_captured_forward *captured,
-                                   weft_tensor *const *in, weft_tensor **out)
+                                   weft_tensor *const *in, weft_tensor **out, struct wf_undo *undo)
 {
     struct wf_instance *instance = new_instance(variant);
 
     instance->captured = *captured;
+    instance->undo = undo;
     instance->is_capture = true;
     for (int i = 0; i < captured->n_out; i++)
         if (variant->forward->results[i].requires_grad)
@@ -376,4 +378,23 @@ void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_capture
         if (variant->forward->results[i].requires_grad)
             wf_tape_visit_leaves(captured->out[i], note_reached, instance);
     record_nodes(instance, in, out);
+}
+
+weft_status wf_taped_call_warm_up(const weft_tensor *result)
+{
+    weft_tensor *of_inputs[WF_COMPILED_INPUTS] = {0};
+    struct wf_instance *instance;
+    weft_scope *scope;
+    weft_status status;
+
+    if (!result || !result->node || result->node->vjp != vjp_result) return WEFT_OK;
+    instance = result->node->context;
+    scope = weft_scope_open();
+    weft_no_grad_open();
+    status = add_missing_gradients(instance);
+    if (status == WEFT_OK) status = wf_taped_call_capture_backward(instance, of_inputs);
+    (void)weft_no_grad_close();
+    weft_scope_close(scope);
+    release_grads(instance);
+    return status;
 }

@@ -14,9 +14,14 @@
 weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_program_run *run,
                                  weft_tensor *const *in, weft_tensor **out);
 
-/** The same for the call that captured: its results are replaced. Takes over `captured`. */
+/** The same for the call that captured: its results are replaced. Takes over `captured`. `undo`: of
+ * a warm-up, else NULL. */
 void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_captured_forward *captured,
-                                   weft_tensor *const *in, weft_tensor **out);
+                                   weft_tensor *const *in, weft_tensor **out, struct wf_undo *undo);
+
+/** Record the backward of the warm-up that gave this result, without gradients for anybody. Nothing
+ * for the result of something else. */
+weft_status wf_taped_call_warm_up(const weft_tensor *result);
 
 /** Instances that no call uses. */
 void wf_instance_free(struct wf_instance *instance);
@@ -37,6 +42,7 @@ struct wf_instance {
     /* the call that captured */
     struct wf_captured_forward captured;
     bool is_capture;
+    struct wf_undo *undo; /* of a warm-up, whose gradients go nowhere; NULL: none */
     enum { AWAITS_NOTHING, AWAITS_EXTERNALS, AWAITS_TARGETS } awaits; /* its leaves: a backward */
 };
 

@@ -3,7 +3,9 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "compile/passes/passes.h"
 #include "compile/record/guards.h"
+#include "compile/replay/fused_steps.h"
 #include "redistribute/in_flight.h"
 #include "tensor/tensor.h"
 
@@ -53,6 +55,67 @@ static void print_break(const struct wf_op_list *list, const struct wf_list_brea
             at->module && at->module[0] ? " in " : "", at->module ? at->module : "", at->reason);
 }
 
+/* ---- chains that a break cuts ---- */
+
+/* Ops of chains that have some on both sides of a break. */
+struct cut_chains {
+    int before, after;
+};
+
+/* The fused node's steps by the side of the break on which the list has them. */
+static void count_cut_steps(const struct wf_fused *fused, const bool *made_before,
+                            struct cut_chains *cut)
+{
+    int before = 0;
+
+    for (int s = 0; s < fused->n; s++) {
+        const struct wf_fused_operand *out = fused->steps[s].of.out;
+        int j = 0;
+
+        while (out[j].storage < 0) j++; /* a step has a result */
+        before += made_before[out[j].storage];
+    }
+    if (before == 0 || before == fused->n) return;
+    cut->before += before;
+    cut->after += fused->n - before;
+}
+
+/* Fuse the two graphs around `at` as if they were one. Values that the program reads in between
+ * would be written all the same, so nothing but the break keeps them apart. */
+static struct cut_chains find_cut_chains(const struct wf_op_list *list, int begin, int at, int end)
+{
+    bool *none = wf_calloc((size_t)list->n_storages + 1, sizeof *none);
+    bool *made_before = wf_calloc((size_t)list->n_storages + 1, sizeof *made_before);
+    struct wf_op_list *both = wf_op_list_cut(list, begin, end, none);
+    struct cut_chains cut = {0};
+
+    for (int i = begin; i < at; i++)
+        for (int j = 0; j < list->nodes[i].n_out; j++)
+            if (list->nodes[i].out[j].storage >= 0)
+                made_before[list->nodes[i].out[j].storage] = true;
+    wf_pass_fuse(both);
+    for (int i = 0; i < both->n_nodes; i++)
+        if (both->nodes[i].kind == WF_LIST_FUSED)
+            count_cut_steps(both->nodes[i].fused, made_before, &cut);
+    wf_op_list_free(both);
+    wf_free(made_before);
+    wf_free(none);
+    return cut;
+}
+
+static void print_lost_fusion(const struct wf_list_recorder *r, int b, FILE *out)
+{
+    int begin = b > 0 ? r->breaks[b - 1].node : 0;
+    int end = b + 1 < r->n_breaks ? r->breaks[b + 1].node : r->list->n_nodes;
+    struct cut_chains cut = find_cut_chains(r->list, begin, r->breaks[b].node, end);
+
+    if (cut.after == 0) return;
+    fprintf(out, "  it cuts a fused chain: %d op%s before it, %d behind it\n", cut.before,
+            plural(cut.before), cut.after);
+}
+
+/* ---- the report ---- */
+
 static void print_report(const struct wf_list_recorder *r, FILE *out)
 {
     const struct wf_op_list *list = r->list;
@@ -71,7 +134,10 @@ static void print_report(const struct wf_list_recorder *r, FILE *out)
         int end = b < r->n_breaks ? r->breaks[b].node : list->n_nodes;
 
         if (count_ops(list, begin, end) > 0) print_graph(list, begin, end, ++number, out);
-        if (b < r->n_breaks) print_break(list, &r->breaks[b], b + 1, out);
+        if (b < r->n_breaks) {
+            print_break(list, &r->breaks[b], b + 1, out);
+            print_lost_fusion(r, b, out);
+        }
         begin = end;
     }
 }
@@ -94,6 +160,7 @@ weft_status weft_compile_explain_print(weft_compiled_function *function, void *s
     results = wf_calloc((size_t)n_results + 1, sizeof(weft_tensor *));
     scope = weft_scope_open();
     wf_recording_begin(&recorder);
+    recorder.base.hears_meta = true;
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(&recorder, in[i], i);
     status = function(in, n_in, results, n_results, state);

@@ -21,6 +21,12 @@
 
 static const struct wf_op_args no_args;
 
+/* Whether ops of this plan are handed over: those without elements only to one who wants them. */
+static inline bool is_recorded(const struct wf_op_plan *plan)
+{
+    return wf_recorder && (!plan->meta || wf_recorder->hears_meta);
+}
+
 static weft_tensor *redistribute_input(struct wf_op_plan *plan, int i, weft_tensor *t)
 {
     const struct wf_redist_plan *move = plan->move[i];
@@ -32,10 +38,10 @@ static weft_tensor *redistribute_input(struct wf_op_plan *plan, int i, weft_tens
             wf_tensor_new(plan->used[i], wf_block_retain(t->block), t->data, "redistribute");
 
         same->in_flight = t->in_flight;
-        if (wf_recorder && !plan->meta) wf_recorder->view(wf_recorder, plan, t, same);
+        if (is_recorded(plan)) wf_recorder->view(wf_recorder, plan, t, same);
         return same;
     }
-    if (wf_recorder && !plan->meta) {
+    if (is_recorded(plan)) {
         block = wf_recorder->move(wf_recorder, plan, move, t);
     } else {
         wf_wait_ready(t);
@@ -43,7 +49,7 @@ static weft_tensor *redistribute_input(struct wf_op_plan *plan, int i, weft_tens
     }
     if (!block) return NULL;
     moved = wf_tensor_new(plan->used[i], block, block->data, "redistribute");
-    moved->in_flight = wf_recorder_puts_off();
+    moved->in_flight = !plan->meta && wf_recorder_puts_off();
     return moved;
 }
 
@@ -196,8 +202,10 @@ static weft_tensor *run_kernel_on_device(const struct wf_op_plan *plan, weft_ten
 
 /* Tensors without elements: handles and counted bytes, and nothing to compute. */
 static weft_tensor *run_on_meta_device(const struct wf_op_plan *plan, weft_tensor *const *used,
-                                       weft_tensor **out)
+                                       weft_tensor **out, const struct wf_op_args *args)
 {
+    void *no_addresses[WF_MAX_OUT] = {0};
+
     for (int j = 0; j < plan->n_out; j++) {
         struct wf_block *block;
 
@@ -208,6 +216,11 @@ static weft_tensor *run_on_meta_device(const struct wf_op_plan *plan, weft_tenso
                     : wf_block_retain(used[0]->block);
         out[j] = wf_tensor_new(plan->out[j], block, NULL, plan->name);
     }
+    if (!is_recorded(plan)) return out[0];
+    if (wf_op_has_kernel(&wf_ops[plan->op]))
+        hand_kernel_to_recorder(plan, used, out, no_addresses, args);
+    else
+        wf_recorder->view(wf_recorder, (struct wf_op_plan *)plan, used[0], out[0]);
     return out[0];
 }
 
@@ -220,7 +233,7 @@ static weft_tensor *run_other_way(const struct wf_op_plan *plan, weft_tensor *co
         wf_recorder_leave("%s runs on a GPU", plan->name);
     if (plan->way == WF_EXECUTE_ON_DEVICE) return run_kernel_on_device(plan, used, out, args);
     if (plan->way == WF_EXECUTE_REDISTRIBUTION) return out[0] = used[0];
-    return run_on_meta_device(plan, used, out);
+    return run_on_meta_device(plan, used, out, args);
 }
 
 void wf_op_plan_observe(const struct wf_op_plan *plan, double began, const weft_tensor *result)

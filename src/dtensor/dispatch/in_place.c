@@ -101,7 +101,8 @@ run_apart(const struct wf_op_plan *plan, weft_tensor *const *used, const struct 
     WF_TRY_PTR(check_repeats(plan, into->layout));
     block = wf_block_new_on((weft_device)plan->device, plan->out_bytes[0], WF_MEM_ACTIVATIONS);
     if (!block) return NULL;
-    if (!plan->meta) run(plan, used, args, block, block->data, false);
+    if (!plan->meta || (wf_recorder && wf_recorder->hears_meta))
+        run(plan, used, args, block, block->data, false);
     before_write(into, plan->name);
     if (!plan->meta) {
         wf_strided_copy_init(&copy, to->shape, plan->out[0]->desc.stride, to->stride, to->ndim,
@@ -127,6 +128,7 @@ weft_tensor *wf_run_into(const struct wf_op_plan *plan, weft_tensor *const *used
         return run_apart(plan, used, args);
     if (reads_elsewhere(plan, used, into)) return run_apart(plan, used, args);
     before_write(into, plan->name);
-    if (!plan->meta) run(plan, used, args, into->block, into->data, true);
+    if (!plan->meta || (wf_recorder && wf_recorder->hears_meta))
+        run(plan, used, args, into->block, into->data, true);
     return into;
 }

@@ -66,8 +66,8 @@ void ws_compiled_begin(struct ws_compiled *c, struct ws_run *run, weft_module *m
 void ws_compiled_check(const struct ws_compiled *c, struct ws_run *run, weft_tensor *x,
                        weft_tensor *y, const struct ws_parameters *p)
 {
-    const char *rung = getenv("WEFT_COMPILE"), *why = weft_compiled_reason(c->compiled);
-    bool replays = !rung || !rung[0] || strcmp(rung, "aot") == 0 || strcmp(rung, "full") == 0;
+    const char *level = getenv("WEFT_COMPILE"), *why = weft_compiled_reason(c->compiled);
+    bool replays = !level || !level[0] || strcmp(level, "aot") == 0 || strcmp(level, "full") == 0;
 
     if (replays && why) ws_fail(run, "the compiled module was not replayed: %s", why);
     if (bits_of(x, y, p) != c->bits)
