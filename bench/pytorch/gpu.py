@@ -1,5 +1,5 @@
-"""On a GPU what bench/gpu.c measures: a product of bf16, which is cuBLASLt's, and training GPT-2 124M with torch.compile.
-Not run on hardware.
+"""On a GPU what bench/gpu.c measures: a product of bf16 by cuBLASLt, a copy and pointwise ops, training GPT-2 124M with
+torch.compile, and a small model's step with and without a CUDA graph. Not run on hardware.
 
 run: python gpu.py
 """
@@ -29,8 +29,31 @@ def seconds(call, calls, rounds=5):
 
 
 def product():
+    torch.backends.cuda.preferred_blas_library("cublaslt")
     a, b = (torch.full((SIDE, SIDE), x, dtype=torch.bfloat16, device="cuda") for x in (0.5, 0.25))
     result("gpu.product_ms.bf16", 1e3 * seconds(lambda: a @ b, 20), "ms")
+
+
+def pointwise():
+    a, b = (torch.full((SIDE, SIDE), x, dtype=torch.bfloat16, device="cuda") for x in (0.5, 0.25))
+    for name, call in (("copy", lambda: b.copy_(a)), ("add", lambda: a + b), ("gelu", lambda: F.gelu(a))):
+        result(f"gpu.{name}_ms.bf16", 1e3 * seconds(call, 50), "ms")
+
+
+def graph():
+    """torch.compile's own use of CUDA graphs beside the same without."""
+    for mode, key in (("default", "step_ms"), ("reduce-overhead", "graph_step_ms")):
+        model = GPT(6, 256, 4, 128, 1024).to("cuda", torch.bfloat16)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True, capturable=True)
+        tokens, targets = torch.randint(1024, (2, 1, 128), device="cuda")
+        loss = torch.compile(lambda m, x, y: F.cross_entropy(m(x).flatten(0, 1), y.flatten()), mode=mode)
+
+        def step(model=model, optimizer=optimizer, tokens=tokens, targets=targets, loss=loss):
+            loss(model, tokens, targets).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        result(f"gpu.{key}.small", 1e3 * seconds(step, 50), "ms")
 
 
 def training():
@@ -50,4 +73,8 @@ def training():
 if __name__ == "__main__":
     if torch.cuda.is_available():
         product()
+        pointwise()
         training()
+        graph()
+    else:
+        print("There is no GPU here: PyTorch measures nothing.")

@@ -12,14 +12,12 @@ typedef enum weft_dtype {
     WEFT_F32,
     WEFT_F64,
     WEFT_BF16, /* upper half of an f32; arithmetic is done in f32 and rounded to nearest even */
-    WEFT_F16,  /* IEEE half; arithmetic as for bf16. What is 65520 or more becomes infinite. CPUs
-                  only */
+    WEFT_F16,  /* IEEE half; arithmetic as for bf16. What is 65520 or more becomes infinite */
     WEFT_I32,
     WEFT_I64,
     WEFT_U8,
     WEFT_BOOL, /* one byte, 0 or 1 */
-    WEFT_I16,  /* this and the next: integers that wrap, as all do; on GPUs moved and cast, and
-                  computed on the CPU */
+    WEFT_I16,  /* this and the next: integers that wrap, as all do; computed in i32 */
     WEFT_I8,
     WEFT_C64, /* a complex number of two f32, the real part first (weft/complex.h says what takes
                  it); it carries a gradient */

@@ -281,6 +281,7 @@ WEFT_API weft_status weft_optim_set_step_count(weft_optim *optim, int64_t steps)
  * Every element of every parameter counts once, however it is spread. `norm` (may be NULL) gets
  * the norm before scaling, the same on every rank; max_norm 0 only measures. Nothing is scaled by a
  * norm that is no number; where it shall end the run (PyTorch: error_if_nonfinite), look at it.
+ * With NULL a GPU keeps the norm to itself: the host does not wait, and the step may be a graph.
  * ranks: collective over the mesh axes that shard a parameter; one all-reduce of 8 bytes per axis,
  *        after partial sums were reduced together
  * fails: WEFT_ERR_ARG for a negative max_norm, WEFT_ERR_STATE when a parameter is updated in

@@ -162,7 +162,8 @@ bool wf_graph_launch(struct wf_graph *graph)
 void wf_graph_free(struct wf_graph *graph)
 {
     if (!graph) return;
-    for (int i = 0; i < graph->n_calls; i++) graph->calls[i].is.release(graph->calls[i].is.self);
+    for (int i = 0; i < graph->n_calls; i++)
+        if (graph->calls[i].is.release) graph->calls[i].is.release(graph->calls[i].is.self);
     wf_device_driver->graphs->free(graph->of_device);
     wf_reserve_free(graph->reserve);
     wf_free(graph->calls);

@@ -33,7 +33,7 @@ struct wf_changing_call {
     void (*give)(void *self);
     /** Called before and after the launch, that of the capture too; NULL: nothing. */
     void (*around_launch)(void *self, bool after);
-    void (*release)(void *self);
+    void (*release)(void *self); /* NULL: nothing */
     void *self;
 };
 

@@ -75,6 +75,12 @@ struct wf_optimizer_kernels {
     void (*scale)(weft_dtype dtype, int64_t count, void *x, double s);
     void (*axpy)(weft_dtype dtype, int64_t count, void *y, double a, const void *x);
     void (*clamp)(weft_dtype dtype, int64_t count, void *x, double limit);
+    /** A norm's total, as the functions above have added it up for p (infinite: the largest),
+     * becomes what gradients of that norm are scaled by so that it is no more than max_norm: at
+     * most 1. */
+    void (*make_clip_factor)(double *total, double p, double max_norm);
+    /** x *= *s, which is on the device too. */
+    void (*scale_by)(weft_dtype dtype, int64_t count, void *x, const double *s);
 };
 
 extern const struct wf_optimizer_kernels wf_cpu_optimizer_kernels;
@@ -94,3 +100,4 @@ double wf_cpu_max_abs(weft_dtype dtype, int64_t count, const void *x);
 void wf_cpu_scale(weft_dtype dtype, int64_t count, void *x, double s);
 void wf_cpu_axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x);
 void wf_cpu_clamp_size(weft_dtype dtype, int64_t count, void *x, double limit);
+void wf_cpu_make_clip_factor(double *total, double p, double max_norm);

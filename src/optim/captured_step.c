@@ -73,12 +73,50 @@ static struct captured_step *new_step(weft_optim *optim, struct wf_optim_slot *c
 void wf_optim_capture_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
                              const struct wf_optimizer_item *items, int n_items, int steps)
 {
-    struct captured_step *step = new_step(optim, slots, n_slots, items, n_items, steps);
+    int n_counted = optim->kind->update ? 0 : n_slots; /* those of the others count already */
+    struct captured_step *step = new_step(optim, slots, n_counted, items, n_items, steps);
 
-    if (optim->kind->update && n_slots)
-        wf_capture_forbid("%s computes its constants on the host", optim->kind->name);
     wf_capture_add_call((struct wf_changing_call){
         .advance = advance, .give = n_items ? give : NULL, .release = release, .self = step});
+}
+
+static void advance_slot(void *self, int by) { ((struct wf_optim_slot *)self)->step += by; }
+
+void wf_optim_capture_count(struct wf_optim_slot *slot)
+{
+    wf_capture_add_call((struct wf_changing_call){.advance = advance_slot, .self = slot});
+}
+
+/* Kernels of one parameter, whose constants follow from its count and the learning rate. */
+struct given_step {
+    weft_optim *optim;
+    struct wf_optim_slot *slot;
+    wf_optim_prepare *prepare;
+    struct wf_optimizer_item item;
+};
+
+static void give_item(void *self)
+{
+    struct given_step *given = self;
+
+    given->item.step = wf_optim_neutral_step;
+    given->prepare(&given->item.step, given->slot, given->optim->lr * given->slot->lr_factor);
+    wf_optimizer_kernels_on(given->optim->device)->step(&given->item, 1);
+}
+
+void wf_optim_give_step(weft_optim *optim, struct wf_optim_slot *slot, enum wf_optimizer_kind loop,
+                        const struct wf_optimizer_step_arrays *arrays, wf_optim_prepare *prepare)
+{
+    struct given_step step = {optim, slot, prepare, {.loop = loop, .arrays = *arrays}}, *kept;
+
+    if (!wf_capture_of_thread) {
+        give_item(&step);
+        return;
+    }
+    kept = WF_NEW(struct given_step);
+    *kept = step;
+    wf_capture_add_call(
+        (struct wf_changing_call){.give = give_item, .release = wf_free, .self = kept});
 }
 
 /* The recorder runs the kernels of the items, which it may find other addresses for. */

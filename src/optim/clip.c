@@ -11,6 +11,7 @@
 #include <weft/autograd.h>
 #include <weft/dtensor.h>
 #include <weft/in_place.h>
+#include <weft/pointwise.h>
 
 #include "base/array_grow.h"
 #include "base/call_context.h"
@@ -180,28 +181,24 @@ static void add_norm_of_gradient(const struct group *group, double p, weft_tenso
         kernels->add_powers(dtype, count, data, p, total);
 }
 
-/* Unknown on the meta device. */
-static weft_status reduce_group_norm(const struct group *group, double p, double *norm)
+/* The total of all ranks. */
+static weft_tensor *reduce_group_total(const struct group *group, double p)
 {
     weft_placement placements[WEFT_MAX_AXES] = {{0}};
     int64_t shape[] = {1};
-    weft_tensor *sum = group->total;
     bool any = false;
 
     for (int a = 0; a < count_mesh_axes(group->mesh); a++) {
         if (group->sharded[a]) placements[a] = weft_partial(isinf(p) ? WEFT_MAX : WEFT_SUM);
         any |= group->sharded[a];
     }
-    if (any) sum = weft_full_tensor(weft_from_local(sum, group->mesh, placements, shape));
-    if (!sum) return weft_error_status();
-    *norm = wf_is_meta(sum) ? NAN : weft_item(sum);
-    return WEFT_OK;
+    if (!any) return group->total;
+    return weft_full_tensor(weft_from_local(group->total, group->mesh, placements, shape));
 }
 
-static weft_status compute_norm_of_groups(struct gradients *all, double *norm)
+/* This rank's part of each group. */
+static weft_status add_up_groups(struct gradients *all)
 {
-    double total = 0, part = 0;
-
     for (int i = 0; i < all->n_groups; i++) {
         all->groups[i].total = new_total(all->groups[i].device);
         if (!all->groups[i].total) return weft_error_status();
@@ -212,9 +209,20 @@ static weft_status compute_norm_of_groups(struct gradients *all, double *norm)
         if (group->device != WEFT_META && is_counted_on_this_rank(group, all->items[i]))
             add_norm_of_gradient(group, all->p, all->items[i]);
     }
+    return WEFT_OK;
+}
+
+/* Unknown on the meta device. */
+static weft_status compute_norm_of_groups(struct gradients *all, double *norm)
+{
+    double total = 0;
+
+    WF_TRY(add_up_groups(all));
     for (int i = 0; i < all->n_groups; i++) {
-        WF_TRY(reduce_group_norm(&all->groups[i], all->p, &part));
-        total = combine_norms(all->p, part, total);
+        weft_tensor *sum = reduce_group_total(&all->groups[i], all->p);
+
+        if (!sum) return weft_error_status();
+        total = combine_norms(all->p, wf_is_meta(sum) ? NAN : weft_item(sum), total);
     }
     *norm = isinf(all->p) ? total : all->p == 2 ? sqrt(total) : pow(total, 1 / all->p);
     return WEFT_OK;
@@ -231,22 +239,76 @@ static weft_status compute_gradient_norm(struct gradients *all, double *norm)
 
 /* ---- clipping ---- */
 
-static weft_status clip_gradients_to_norm(struct gradients *all, weft_module *module,
-                                          double max_norm, double *norm)
+static void scale_gradient(weft_tensor *grad, double factor)
+{
+    wf_tensor_before_write(grad, "weft_clip_grad_norm");
+    wf_optimizer_kernels_on(wf_device_of(grad))
+        ->scale(weft_tensor_dtype(grad), weft_local_numel(grad), weft_data(grad), factor);
+}
+
+static weft_status clip_gradients_to_norm(struct gradients *all, double max_norm, double *norm)
 {
     double factor;
 
-    WF_TRY(collect_for_kernels(all, module));
     WF_TRY(compute_gradient_norm(all, norm));
     factor = max_norm / (*norm + 1e-6); /* as PyTorch */
     if (max_norm == 0 || !(factor < 1)) return WEFT_OK;
+    for (int i = 0; i < all->count; i++) scale_gradient(all->items[i], factor);
+    return WEFT_OK;
+}
+
+/* Where all gradients are on this rank's GPU. */
+static bool are_gradients_on_gpu(const struct gradients *all)
+{
+    for (int i = 0; i < all->n_groups; i++)
+        if (all->groups[i].device != WEFT_CUDA) return false;
+    return all->n_groups > 0;
+}
+
+/* The total of all groups, in memory that is nobody else's. */
+static weft_tensor *total_on_gpu(struct gradients *all)
+{
+    weft_tensor *total = NULL;
+
+    if (add_up_groups(all) != WEFT_OK) return NULL;
+    for (int i = 0; i < all->n_groups; i++) {
+        weft_tensor *part = reduce_group_total(&all->groups[i], all->p);
+
+        if (!part) return NULL;
+        total = !total ? part : isinf(all->p) ? weft_maximum(total, part) : weft_add(total, part);
+        if (!total) return NULL;
+    }
+    return total;
+}
+
+static weft_status scale_gradients_on_gpu(struct gradients *all, double max_norm)
+{
+    const struct wf_optimizer_kernels *kernels = wf_optimizer_kernels_on(WEFT_CUDA);
+    weft_tensor *factor = total_on_gpu(all);
+
+    if (!factor) return weft_error_status();
+    if (max_norm == 0) return WEFT_OK;
+    wf_wait_ready(factor);
+    kernels->make_clip_factor(factor->data, all->p, max_norm);
     for (int i = 0; i < all->count; i++) {
-        wf_tensor_before_write(all->items[i], "weft_clip_grad_norm");
-        wf_optimizer_kernels_on(wf_device_of(all->items[i]))
-            ->scale(weft_tensor_dtype(all->items[i]), weft_local_numel(all->items[i]),
-                    weft_data(all->items[i]), factor);
+        weft_tensor *grad = all->items[i];
+
+        wf_tensor_before_write(grad, "weft_clip_grad_norm");
+        kernels->scale_by(weft_tensor_dtype(grad), weft_local_numel(grad), grad->data,
+                          factor->data);
     }
     return WEFT_OK;
+}
+
+/* The same where nobody asks for the norm: it stays on the GPU, and the host waits for nothing, so
+ * that a step may be captured. */
+static weft_status clip_gradients_on_gpu(struct gradients *all, double max_norm)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_status status = scale_gradients_on_gpu(all, max_norm);
+
+    weft_scope_close(scope);
+    return status;
 }
 
 static weft_status clip_gradients_to_value(struct gradients *all, weft_module *module, double limit)
@@ -283,7 +345,11 @@ weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p,
     WF_NEED_GIVEN(module, "clip: the module is NULL");
     WF_TRY(wf_clip_check_norm(max_norm, p));
     wf_current_context.phase = WF_OPTIM;
-    status = clip_gradients_to_norm(&all, module, max_norm, &measured);
+    status = collect_for_kernels(&all, module);
+    if (status == WEFT_OK && !norm && are_gradients_on_gpu(&all))
+        status = clip_gradients_on_gpu(&all, max_norm);
+    else if (status == WEFT_OK)
+        status = clip_gradients_to_norm(&all, max_norm, &measured);
     wf_current_context = before;
     free_gradient_list(&all);
     if (norm && status == WEFT_OK) *norm = measured;

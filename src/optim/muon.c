@@ -163,43 +163,46 @@ static weft_tensor *orthogonalize(weft_tensor *direction, const weft_muon_config
 
 /* ---- a step ---- */
 
-static void run_step(const struct wf_optim_slot *slot, enum wf_optimizer_kind loop,
-                     const struct wf_optimizer_step_arrays *arrays,
-                     const struct wf_optimizer_step *step)
-{
-    struct wf_optimizer_item item = {.loop = loop, .arrays = *arrays, .step = *step};
-
-    wf_optimizer_kernels_on(wf_device_of(slot->tensor))->step(&item, 1);
-}
-
-static void muon_adamw_step(struct wf_optim_slot *slot, struct wf_optimizer_step_arrays *arrays,
-                            double lr)
+static void prepare_adamw_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
+                               double lr)
 {
     const weft_muon_config *c = &slot->config.muon;
-    struct wf_optimizer_step step = {.sign = c->maximize ? -1 : 1,
-                                     .keep = 1 - lr * c->weight_decay};
 
-    for (int s = 0; s < WF_STEP_STATES; s++)
-        arrays->state[s] = s + 1 < WF_STEP_STATES ? arrays->state[s + 1] : NULL;
-    wf_adam_prepare_step(&step,
+    step->sign = c->maximize ? -1 : 1;
+    step->keep = 1 - lr * c->weight_decay;
+    wf_adam_prepare_step(step,
                          &(struct wf_adam_constants){
                              .lr = lr, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adamw_eps},
                          slot->step);
-    run_step(slot, WF_STEP_ADAM, arrays, &step);
+}
+
+static void muon_adamw_step(weft_optim *optim, struct wf_optim_slot *slot,
+                            struct wf_optimizer_step_arrays *arrays)
+{
+    for (int s = 0; s < WF_STEP_STATES; s++)
+        arrays->state[s] = s + 1 < WF_STEP_STATES ? arrays->state[s + 1] : NULL;
+    wf_optim_give_step(optim, slot, WF_STEP_ADAM, arrays, prepare_adamw_step);
+}
+
+static void prepare_momentum_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
+                                  double lr)
+{
+    const weft_muon_config *c = &slot->config.muon;
+
+    (void)lr;
+    *step = (struct wf_optimizer_step){.sign = c->maximize ? -1 : 1,
+                                       .beta1 = c->momentum,
+                                       .take1 = 1 - c->momentum,
+                                       .rate = c->no_nesterov ? 1 : c->momentum,
+                                       .rate_d = c->no_nesterov ? 0 : 1 - c->momentum};
 }
 
 /* The update's direction from the momentum, as a tensor like the parameter. */
-static weft_tensor *compute_momentum_direction(struct wf_optim_slot *slot,
+static weft_tensor *compute_momentum_direction(weft_optim *optim, struct wf_optim_slot *slot,
                                                const struct wf_optimizer_step_arrays *arrays)
 {
-    const weft_muon_config *c = &slot->config.muon;
     struct wf_layout *layout = wf_layout_with_dtype(slot->tensor->layout, arrays->dtype);
     weft_tensor *direction = wf_tensor_new_empty(layout, WF_MEM_OPTIMIZER, "muon");
-    struct wf_optimizer_step step = {.sign = c->maximize ? -1 : 1,
-                                     .beta1 = c->momentum,
-                                     .take1 = 1 - c->momentum,
-                                     .rate = c->no_nesterov ? 1 : c->momentum,
-                                     .rate_d = c->no_nesterov ? 0 : 1 - c->momentum};
     struct wf_optimizer_step_arrays taken = *arrays;
 
     wf_layout_release(layout);
@@ -208,7 +211,7 @@ static weft_tensor *compute_momentum_direction(struct wf_optim_slot *slot,
     if (!direction || wf_is_meta(direction)) return direction;
     taken.rounded = NULL; /* w is not written yet */
     taken.state[1] = direction->data;
-    run_step(slot, WF_STEP_MUON, &taken, &step);
+    wf_optim_give_step(optim, slot, WF_STEP_MUON, &taken, prepare_momentum_step);
     return direction;
 }
 
@@ -224,16 +227,24 @@ static double muon_learning_rate(const weft_muon_config *c, const weft_tensor *w
     return lr * sqrt(c->rate == WEFT_MUON_SPECTRAL ? rows / columns : fmax(1, rows / columns));
 }
 
-static weft_status muon_matrix_step(struct wf_optim_slot *slot,
-                                    struct wf_optimizer_step_arrays *arrays, double lr)
+static void prepare_matrix_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
+                                double lr)
 {
     const weft_muon_config *c = &slot->config.muon;
     int rows = muon_row_dims(&slot->config, slot->tensor);
-    struct wf_optimizer_step step = {.sign = 1,
-                                     .keep = 1 - lr * c->weight_decay,
-                                     .rate = muon_learning_rate(c, slot->tensor, rows, lr)};
-    weft_tensor *direction = orthogonalize(compute_momentum_direction(slot, arrays), c, rows);
 
+    *step = (struct wf_optimizer_step){.sign = 1,
+                                       .keep = 1 - lr * c->weight_decay,
+                                       .rate = muon_learning_rate(c, slot->tensor, rows, lr)};
+}
+
+static weft_status muon_matrix_step(weft_optim *optim, struct wf_optim_slot *slot,
+                                    struct wf_optimizer_step_arrays *arrays)
+{
+    weft_tensor *direction = compute_momentum_direction(optim, slot, arrays);
+
+    direction =
+        orthogonalize(direction, &slot->config.muon, muon_row_dims(&slot->config, slot->tensor));
     if (!direction) return weft_error_status();
     if (wf_is_meta(direction)) return WEFT_OK;
     wf_wait_ready(direction);
@@ -241,12 +252,12 @@ static weft_status muon_matrix_step(struct wf_optim_slot *slot,
     arrays->g = direction->data;
     arrays->grad_dtype = arrays->dtype;
     arrays->state[0] = NULL;
-    run_step(slot, WF_STEP_SGD, arrays, &step);
+    wf_optim_give_step(optim, slot, WF_STEP_SGD, arrays, prepare_matrix_step);
     return WEFT_OK;
 }
 
-static weft_status muon_update(struct wf_optim_slot *slot, struct wf_optimizer_step_arrays *arrays,
-                               double lr)
+static weft_status muon_update(weft_optim *optim, struct wf_optim_slot *slot,
+                               struct wf_optimizer_step_arrays *arrays)
 {
     weft_status status = WEFT_OK;
     weft_scope *scope;
@@ -254,11 +265,11 @@ static weft_status muon_update(struct wf_optim_slot *slot, struct wf_optimizer_s
     if (slot->state_mask & MOMENTUM) {
         scope = weft_scope_open();
         weft_no_grad_open();
-        status = muon_matrix_step(slot, arrays, lr);
+        status = muon_matrix_step(optim, slot, arrays);
         weft_no_grad_close();
         weft_scope_close(scope);
     } else if (arrays->count && !wf_is_meta(slot->tensor)) {
-        muon_adamw_step(slot, arrays, lr);
+        muon_adamw_step(optim, slot, arrays);
     }
     return status;
 }

@@ -347,7 +347,6 @@ static weft_status prepare_slot_step(weft_optim *optim, struct wf_optim_slot *sl
                                      struct wf_optimizer_item *items, int *n_items)
 {
     const struct wf_optim_kind *kind = optim->kind;
-    double lr = optim->lr * slot->lr_factor;
     struct wf_optimizer_item *item = &items[*n_items];
     struct wf_optimizer_step_arrays arrays = arrays_of_slot(optim, slot);
 
@@ -356,12 +355,13 @@ static weft_status prepare_slot_step(weft_optim *optim, struct wf_optim_slot *sl
     if (wf_recorder && slot->state)
         wf_recorder->block_written(wf_recorder, slot->state, kind->name);
     slot->step++;
-    if (kind->update) return kind->update(slot, &arrays, lr);
+    if (kind->update && wf_capture_of_thread) wf_optim_capture_count(slot);
+    if (kind->update) return kind->update(optim, slot, &arrays);
     if (arrays.count == 0) return WEFT_OK;
     if (optim->meta && !(wf_recorder && wf_recorder->hears_meta)) return WEFT_OK;
     *item = (struct wf_optimizer_item){
         .loop = kind->loop, .arrays = arrays, .step = wf_optim_neutral_step};
-    kind->prepare(&item->step, slot, lr);
+    kind->prepare(&item->step, slot, optim->lr * slot->lr_factor);
     ++*n_items;
     return WEFT_OK;
 }

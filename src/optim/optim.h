@@ -74,6 +74,9 @@ struct wf_optim_slot {
     int64_t product_of;
 };
 
+typedef void wf_optim_prepare(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
+                              double lr);
+
 struct wf_optim_kind {
     const char *name;
     const char *states[WF_STEP_STATES]; /* as PyTorch calls them */
@@ -87,10 +90,10 @@ struct wf_optim_kind {
     weft_status (*check_config)(const union wf_optim_config *c);
     /** The constants of a step, which `slot->step` counts already; all 0 but sign (1 or -1), keep
      * (1). */
-    void (*prepare)(struct wf_optimizer_step *step, struct wf_optim_slot *slot, double lr);
+    wf_optim_prepare *prepare;
     /** Instead of prepare and loop; meta parameters come here too, without elements. */
-    weft_status (*update)(struct wf_optim_slot *slot, struct wf_optimizer_step_arrays *arrays,
-                          double lr);
+    weft_status (*update)(weft_optim *optim, struct wf_optim_slot *slot,
+                          struct wf_optimizer_step_arrays *arrays);
 };
 
 /** A parameter's place in the tree. */
@@ -152,6 +155,12 @@ extern const struct wf_optimizer_step wf_optim_neutral_step;
 void wf_optim_capture_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
                              const struct wf_optimizer_item *items, int n_items, int steps);
 void wf_optim_capture_step(weft_optim *optim, int n_items);
+/** An update of kinds that have a function for it: in each launch the slot counts it. */
+void wf_optim_capture_count(struct wf_optim_slot *slot);
+/** Their kernels, with the constants of `prepare`; in a step that is being captured those of each
+ *  launch. */
+void wf_optim_give_step(weft_optim *optim, struct wf_optim_slot *slot, enum wf_optimizer_kind loop,
+                        const struct wf_optimizer_step_arrays *arrays, wf_optim_prepare *prepare);
 /** The same for a recorder (base/recorder.h), which runs the kernels. */
 void wf_optim_record_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
                             const struct wf_optimizer_item *items, int n_items, int steps);

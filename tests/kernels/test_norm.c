@@ -153,11 +153,18 @@ WT_UNIT(norm_grads__equal_plain_loops)
                        &norm_shapes[i / 12], i / 2 % 3);
 }
 
-/* More rows than a launch has groups of threads: each has several, or more than a warp. */
+/* More rows than a launch has groups of threads: each has several, or more than a warp. That is of
+ * the registers of a warp, where ThreadSanitizer has nothing to look at but takes minutes. */
+#ifdef __SANITIZE_THREAD__
+enum { MOST_ROWS = 3000 };
+#else
+enum { MOST_ROWS = 66000 };
+#endif
+
 WT_UNIT(norms__of_many_rows)
 {
     static const struct sizes many = {2, {5000, 8}}, wide = {2, {1050, 520}},
-                              most = {2, {66000, 4}};
+                              most = {2, {MOST_ROWS, 4}};
 
     EACH_ISA
     {

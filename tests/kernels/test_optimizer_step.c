@@ -340,6 +340,10 @@ static void check_sums(weft_dtype dtype, int64_t n)
     kernels->scale(dtype, n, x.data, 0.3);
     operand_read(&x);
     expect_near("scale", &x, want, bound(dtype));
+    for (int64_t i = 0; i < n; i++) want[i] = x.values[i] * 0.7;
+    kernels->scale_by(dtype, n, x.data, &(double){0.7});
+    operand_read(&x);
+    expect_near("scale_by", &x, want, bound(dtype));
     for (int64_t i = 0; i < n; i++) want[i] = fmin(0.125, fmax(-0.125, x.values[i]));
     kernels->clamp(dtype, n, x.data, 0.125);
     operand_read(&x);
@@ -358,6 +362,31 @@ WT_UNIT(gradients__are_summed_scaled_and_limited)
         int64_t n = lengths[i / FLOAT_DTYPES];
 
         check_sums(dtype, n);
+    }
+}
+
+WT_UNIT(gradients__are_clipped_by_their_norm)
+{
+    static const struct {
+        double total, p, max_norm, factor;
+    } cases[] = {
+        {16, 2, 2, 2 / (4 + 1e-6)},
+        {16, 2, 4, 4 / (4 + 1e-6)},
+        {16, 2, 5, 1},
+        {16, 1, 4, 4 / (16 + 1e-6)},
+        {27, 3, 1, 1 / (3 + 1e-6)},
+        {16, INFINITY, 4, 4 / (16 + 1e-6)},
+        {0, 2, 1, 1},
+        {NAN, 2, 1, 1},
+        {INFINITY, 2, 1, 0},
+    };
+
+    EACH_ISA
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double factor = cases[i].total;
+
+        kernels->make_clip_factor(&factor, cases[i].p, cases[i].max_norm);
+        ck_assert(fabs(factor - cases[i].factor) <= 1e-15);
     }
 }
 

@@ -259,12 +259,7 @@ static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
     OPERANDS_FREE(&a, &b, &y);
 }
 
-/* Kernels of GPUs leave i16 and i8 to the CPU. */
-#ifdef WT_CUDA_HOST
-enum { DTYPES = WEFT_BOOL + 1 };
-#else
-enum { DTYPES = WEFT_C64 };
-#endif
+enum { DTYPES = WEFT_C64 }; /* but for complex numbers */
 
 WT_UNIT(binary__broadcasts_in_every_dtype)
 {

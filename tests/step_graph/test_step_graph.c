@@ -148,6 +148,10 @@ static weft_optim *new_sgd(weft_module *m)
 {
     return weft_sgd(m, (weft_sgd_config){.lr = 1e-2, .momentum = 0.9, .dampening = 0.1});
 }
+static weft_optim *new_muon(weft_module *m)
+{
+    return weft_muon(m, (weft_muon_config){.lr = 1e-2, .weight_decay = 0.1});
+}
 
 static weft_step_graph *new_graph(struct wt_world *w, struct training *t)
 {
@@ -164,6 +168,7 @@ static const struct {
     {new_adamw, WEFT_F32, false, false, false}, {new_adamw, WEFT_BF16, false, false, false},
     {new_adamw, WEFT_F32, true, false, false},  {new_nadam, WEFT_F32, false, true, false},
     {new_asgd, WEFT_F64, false, false, true},   {new_sgd, WEFT_F32, false, true, true},
+    {new_muon, WEFT_F32, false, false, false},
 };
 enum { TRAININGS = sizeof trainings / sizeof trainings[0] };
 
@@ -334,15 +339,31 @@ static weft_tensor *set_rate(weft_tensor *const *in, int n, void *payload)
     return sum_up(in, n, k);
 }
 
-static weft_tensor *take_muon_step(weft_tensor *const *in, int n, void *payload)
+/* Gradients grow with the inputs: their norm is below the limit in the first runs and above it
+ * later. */
+static weft_tensor *clip_and_step(weft_tensor *const *in, int n, double *norm, struct kept *k)
 {
-    struct kept *k = payload;
-    weft_tensor *parameter = weft_module_parameter(k->module, "weight");
+    weft_tensor *parameter = weft_module_parameter(k->module, "weight"), *loss, *kept;
 
-    if (weft_backward(weft_sum(weft_mul(parameter, parameter), NULL, 0, false)) != WEFT_OK ||
-        weft_step(k->optim) != WEFT_OK)
+    loss = weft_sum(weft_mul(parameter, parameter), NULL, 0, false);
+    loss = n == 1 ? weft_mul(loss, weft_sum(in[0], NULL, 0, false)) : NULL;
+    if (!loss || weft_backward(loss) != WEFT_OK ||
+        weft_clip_grad_norm(k->module, 30, norm) != WEFT_OK || weft_step(k->optim) != WEFT_OK)
         return NULL;
-    return sum_up(in, n, k);
+    weft_no_grad_open();
+    kept = sum_up((weft_tensor *[]){weft_sum(parameter, NULL, 0, false)}, 1, k);
+    weft_no_grad_close();
+    return kept;
+}
+static weft_tensor *clip(weft_tensor *const *in, int n, void *payload)
+{
+    return clip_and_step(in, n, NULL, payload);
+}
+static weft_tensor *clip_and_read(weft_tensor *const *in, int n, void *payload)
+{
+    double norm;
+
+    return clip_and_step(in, n, &norm, payload);
 }
 
 static weft_tensor *run_another(weft_tensor *const *in, int n, void *payload)
@@ -375,20 +396,24 @@ static const struct {
     {bring_from_host, "48 bytes of the host are copied to the GPU"},
     {compute_on_cpu, "runs on the CPU"},
     {set_rate, "it sets a learning rate"},
-    {take_muon_step, "muon computes its constants on the host"},
+    {clip, NULL},
+    {clip_and_read, "the host reads from the GPU"},
     {give_nothing, "it failed"},
 };
 enum { FUNCTIONS = sizeof steps / sizeof steps[0] };
 
 static struct kept new_kept(void)
 {
-    struct kept k = {.x = weft_retain(weft_full(WEFT_F32, numbers_shape, 1, 0.25)),
-                     .other = weft_retain(weft_full(WEFT_F32, numbers_shape, 1, 3)),
-                     .module =
-                         wt_own(weft_linear_new((weft_linear_config){.in = {3}, .out = {2}}))};
+    struct kept k;
+
+    weft_manual_seed(5); /* parameters are alike */
+    k = (struct kept){.x = weft_retain(weft_full(WEFT_F32, numbers_shape, 1, 0.25)),
+                      .other = weft_retain(weft_full(WEFT_F32, numbers_shape, 1, 3)),
+                      .module =
+                          wt_own(weft_linear_new((weft_linear_config){.in = {3}, .out = {2}}))};
 
     k.twin = wt_own(weft_generator_new(11));
-    k.optim = wt_own(weft_muon(k.module, (weft_muon_config){.lr = 0.1}));
+    k.optim = wt_own(weft_sgd(k.module, (weft_sgd_config){.lr = 1e-3}));
     return k;
 }
 

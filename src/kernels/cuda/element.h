@@ -188,17 +188,26 @@ template <class E, int length = 16 / (int)sizeof(E)> struct alignas(sizeof(E) * 
     E at[length];
 };
 
-/** Write n elements at once, 16 bytes or fewer at a time, to where they are aligned. Without the
- *  words between, nvcc takes what was computed apart. */
+/** Write n elements at once, 16 bytes or fewer at a time, to where they are aligned in global
+ *  memory. */
 template <class E, int n> __device__ __forceinline__ void store_words(const E (&from)[n], E *to)
 {
     const int bytes = n * (int)sizeof(E), at_once = bytes < 16 ? bytes : 16;
-    pack<uint32_t, at_once / 4> words[bytes / at_once];
+    uint32_t words[bytes / at_once][at_once / 4];
 
     static_assert(bytes % 4 == 0 && bytes % at_once == 0, "whole words");
     memcpy(words, from, sizeof words);
 #pragma unroll
-    for (int i = 0; i < bytes / at_once; i++) ((pack<uint32_t, at_once / 4> *)to)[i] = words[i];
+    for (int i = 0; i < bytes / at_once; i++) {
+        if constexpr (at_once == 16) {
+            gpu_store_16((char *)to + i * 16, words[i]);
+        } else {
+            pack<uint32_t, at_once / 4> few;
+
+            memcpy(few.at, words[i], sizeof few);
+            ((pack<uint32_t, at_once / 4> *)to)[i] = few;
+        }
+    }
 }
 
 /** Write a pack of 16 bytes at once. */
@@ -206,6 +215,16 @@ template <class E> __device__ __forceinline__ void store_pack(E *to, const pack<
 {
     static_assert(sizeof v == 16, "a pack has 16 bytes");
     store_words(v.at, to);
+}
+
+/** The same into shared memory. */
+template <class E> __device__ __forceinline__ void store_shared_pack(E *to, const pack<E> &v)
+{
+    uint32_t words[4];
+
+    static_assert(sizeof v == 16, "a pack has 16 bytes");
+    memcpy(words, v.at, sizeof words);
+    gpu_store_shared_16(to, words);
 }
 
 /** The first `have` of n elements, zeros for the others; at once where all are there and `whole`

@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_tile(E *to, const tile_source<E> &from)
 
             for (int e = 0; e < size; e++)
                 if (r < from.rows && c + e < from.columns) v.at[e] = x[e * from.column];
-            store_pack(at, v);
+            store_shared_pack(at, v);
         }
     }
 }

@@ -129,6 +129,22 @@ __device__ __forceinline__ void gpu_ldmatrix_transposed(uint32_t (&r)[4], const 
                  : "memory");
 }
 
+/** Write 16 bytes at once, to where they are aligned. nvcc's compiler for sm_90 takes such stores
+ * apart where the words were computed one by one. */
+__device__ __forceinline__ void gpu_store_16(void *global, const uint32_t (&words)[4])
+{
+    asm volatile("st.global.v4.b32 [%0],{%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(global)),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+}
+__device__ __forceinline__ void gpu_store_shared_16(void *shared, const uint32_t (&words)[4])
+{
+    asm volatile(
+        "st.shared.v4.b32 [%0],{%1,%2,%3,%4};" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+        "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+        : "memory");
+}
+
 /** Start to copy 16 bytes from global to shared memory, both 16-byte aligned. */
 __device__ __forceinline__ void gpu_copy_async(void *shared, const void *global)
 {

@@ -20,8 +20,6 @@ static void end_again(void *draws, int by)
 
 static void release_draws(void *draws) { wf_step_draws_free(draws); }
 
-static void release_nothing(void *draws) { (void)draws; }
-
 struct wf_step_draws *wf_captured_draws_begin(void)
 {
     of_capture = wf_step_draws_begin();
@@ -36,8 +34,7 @@ void wf_captured_draws_end(struct wf_step_draws *draws)
 
     of_capture = NULL;
     if (why) wf_capture_forbid("%s", why);
-    wf_capture_add_call(
-        (struct wf_changing_call){.advance = end_again, .release = release_nothing, .self = draws});
+    wf_capture_add_call((struct wf_changing_call){.advance = end_again, .self = draws});
 }
 
 const char *wf_captured_draws_differ(struct wf_step_draws *draws)

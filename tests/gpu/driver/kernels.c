@@ -141,7 +141,7 @@ struct array_run {
     int64_t count;
     const void *x;
     void *y;
-    double number;
+    double number, most;
 };
 
 static void give_array_run(test_work *run, struct array_run r)
@@ -166,25 +166,33 @@ static void give_array_run(test_work *run, struct array_run r)
     }
 
 ARRAY_FUNCTION(sync_master_weights, (weft_dtype dtype, int64_t count, float *master, const void *w),
-               LIST(dtype, count, w, master, 0),
+               LIST(dtype, count, w, master, 0, 0),
                wf_cpu_sync_master_weights(r->dtype, r->count, r->y, r->x))
 ARRAY_FUNCTION(add_sum_of_squares, (weft_dtype dtype, int64_t count, const void *x, double *total),
-               LIST(dtype, count, x, total, 0),
+               LIST(dtype, count, x, total, 0, 0),
                wf_cpu_optimizer_kernels.add_sum_of_squares(r->dtype, r->count, r->x, r->y))
 ARRAY_FUNCTION(add_powers,
                (weft_dtype dtype, int64_t count, const void *x, double p, double *total),
-               LIST(dtype, count, x, total, p),
+               LIST(dtype, count, x, total, p, 0),
                wf_cpu_optimizer_kernels.add_powers(r->dtype, r->count, r->x, r->number, r->y))
 ARRAY_FUNCTION(raise_to_max, (weft_dtype dtype, int64_t count, const void *x, double *total),
-               LIST(dtype, count, x, total, 0),
+               LIST(dtype, count, x, total, 0, 0),
                wf_cpu_optimizer_kernels.raise_to_max(r->dtype, r->count, r->x, r->y))
 ARRAY_FUNCTION(scale, (weft_dtype dtype, int64_t count, void *x, double s),
-               LIST(dtype, count, NULL, x, s), wf_cpu_scale(r->dtype, r->count, r->y, r->number))
+               LIST(dtype, count, NULL, x, s, 0), wf_cpu_scale(r->dtype, r->count, r->y, r->number))
 ARRAY_FUNCTION(axpy, (weft_dtype dtype, int64_t count, void *y, double a, const void *x),
-               LIST(dtype, count, x, y, a), wf_cpu_axpy(r->dtype, r->count, r->y, r->number, r->x))
+               LIST(dtype, count, x, y, a, 0),
+               wf_cpu_axpy(r->dtype, r->count, r->y, r->number, r->x))
 ARRAY_FUNCTION(clamp, (weft_dtype dtype, int64_t count, void *x, double limit),
-               LIST(dtype, count, NULL, x, limit),
+               LIST(dtype, count, NULL, x, limit, 0),
                wf_cpu_clamp_size(r->dtype, r->count, r->y, r->number))
+
+ARRAY_FUNCTION(make_clip_factor, (double *total, double p, double max_norm),
+               LIST(WEFT_F64, 1, NULL, total, p, max_norm),
+               wf_cpu_make_clip_factor(r->y, r->number, r->most))
+ARRAY_FUNCTION(scale_by, (weft_dtype dtype, int64_t count, void *x, const double *s),
+               LIST(dtype, count, s, x, 0, 0),
+               wf_cpu_optimizer_kernels.scale_by(r->dtype, r->count, r->y, r->x))
 
 static const struct wf_optimizer_kernels optimizer = {
     .step = give_steps,
@@ -195,6 +203,8 @@ static const struct wf_optimizer_kernels optimizer = {
     .scale = scale,
     .axpy = axpy,
     .clamp = clamp,
+    .make_clip_factor = make_clip_factor,
+    .scale_by = scale_by,
 };
 
 const struct wf_device_kernels test_kernels = {

@@ -206,6 +206,18 @@ inline void gpu_ldmatrix_transposed(uint32_t (&r)[4], const void *row, HOST_GPU_
     host_gpu_load_matrix({file, line}, true, r, row);
 }
 
+struct alignas(16) host_gpu_words {
+    uint32_t at[4];
+};
+inline void gpu_store_16(void *global, const uint32_t (&words)[4])
+{
+    *static_cast<host_gpu_words *>(global) = {{words[0], words[1], words[2], words[3]}};
+}
+inline void gpu_store_shared_16(void *shared, const uint32_t (&words)[4])
+{
+    gpu_store_16(shared, words);
+}
+
 inline void gpu_copy_async(void *shared, const void *global) { engine::copy_async(shared, global); }
 inline void gpu_copy_commit() { engine::copy_commit(); }
 template <int n> inline void gpu_copy_wait() { engine::copy_wait(n); }

@@ -2,8 +2,9 @@
  * cublaslt.cc: a stand-in for libcublasLt, with the functions that products call
  * (src/kernels/cuda/products/cublaslt.cu). It multiplies by plain loops and refuses what the manual
  * does not allow: layouts that do not fit each other, pointers less aligned than was promised, a
- * workspace that is missing, algorithms that were not given for these layouts. Of bf16 and f16 it
- * has no f32 result with a bias, as the library has none of a bias of 16 bits. A program in which
+ * workspace that is missing, algorithms that were not given for these layouts, epilogues other than
+ * a bias, and a bias of another type. Of bf16 and f16 it has no f32 result with a bias, as the
+ * library has none of a bias of 16 bits. A program in which
  * nobody called it fails at its end.
  */
 #include <stdio.h>
@@ -89,6 +90,15 @@ void store(cudaDataType type, void *x, int64_t i, double value)
             static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* None, or a bias: of C's type, and that A's too; one for each row, so that batches have the same.
+ */
+bool has_epilogue(const description &d, const layout &a, const layout &c)
+{
+    if (d.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
+    return d.epilogue == CUBLASLT_EPILOGUE_BIAS && a.type == c.type && d.bias_type == c.type &&
+           c.batches == 1;
+}
+
 /* Sizes and types of op(A) op(B) = C go together. */
 bool fits(const description &d, const layout &a, const layout &b, const layout &c)
 {
@@ -171,6 +181,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComput
 
     d.compute = compute;
     d.scale = scale;
+    d.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     return make(desc, d);
 }
 
@@ -278,7 +289,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     *found = 0;
     if (!fits(one.desc, one.a, one.b, one.c)) return CUBLAS_STATUS_INVALID_VALUE;
     if (p.workspace < WORKSPACE || p.reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE ||
-        (one.desc.epilogue == CUBLASLT_EPILOGUE_BIAS && one.a.type != one.c.type))
+        !has_epilogue(one.desc, one.a, one.c))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     memcpy(one.alignment, p.alignment, sizeof one.alignment);
     one.workspace = one.a.rows * one.a.columns > 1000 ? WORKSPACE : 0;

@@ -182,6 +182,22 @@ static void clamp(weft_dtype dtype, int64_t count, void *x, double limit)
     upload(x, here, bytes);
 }
 
+static void make_clip_factor(double *total, double p, double max_norm)
+{
+    double *here = download(total, sizeof *total);
+
+    cpu->make_clip_factor(here, p, max_norm);
+    upload(total, here, sizeof *total);
+}
+
+static void scale_by(weft_dtype dtype, int64_t count, void *x, const double *s)
+{
+    double *factor = download(s, sizeof *s);
+
+    scale(dtype, count, x, *factor);
+    wf_free(factor);
+}
+
 const struct wf_optimizer_kernels optimizer_loops = {
     .step = step,
     .sync_master_weights = sync_master_weights,
@@ -191,4 +207,6 @@ const struct wf_optimizer_kernels optimizer_loops = {
     .scale = scale,
     .axpy = axpy,
     .clamp = clamp,
+    .make_clip_factor = make_clip_factor,
+    .scale_by = scale_by,
 };

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "mesh/mesh_internal.h"
 #include "models.h"
 #include "traced_ops.h"
 
@@ -33,6 +34,29 @@ static void trace_part(const struct model_sizes *s, int ranks)
     need(part.run_part(&part));
     traced_ops_end();
     weft_scope_close(scope);
+}
+
+/* Rows of the table are sharded, and the tokens mean all of them: this rank's kernels look at every
+ * token. Without ranks behind the mesh nothing may be communicated. */
+static void trace_embedding(const struct model_sizes *s, int ranks)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_mesh *mesh = weft_mesh_new_fake(0, "rows=%d", ranks);
+    const weft_placement rows = weft_shard(0), all = weft_replicate();
+    int64_t part[] = {model_part(s, ranks).vocab, s->width}, whole[] = {s->vocab, s->width};
+    int64_t rows_of_tokens[] = {s->batch, s->context, s->width};
+    weft_tensor *tokens, *table, *d;
+
+    mesh->device = WEFT_CUDA;
+    table = weft_from_local(weft_empty(WEFT_BF16, part, 2), mesh, &rows, whole);
+    table = weft_set_requires_grad(weft_detach(table), true);
+    tokens = weft_from_local(tokens_of(s, 7919), mesh, &all, NULL);
+    d = weft_from_local(weft_empty(WEFT_BF16, rows_of_tokens, 3), mesh, &all, NULL);
+    traced_ops_begin(s->name, ranks);
+    need(weft_backward_from(weft_embedding(table, tokens), d));
+    traced_ops_end();
+    weft_scope_close(scope);
+    weft_mesh_release(mesh);
 }
 
 /* The optimizer has one launch for all parameters: in it an element is read
@@ -127,7 +151,10 @@ int main(int argc, char **argv)
     weft_set_default_device(WEFT_CUDA);
     traced_ops_end();
     for (int m = 0; m < model_count; m++) {
-        for (int r = 0; r < 3; r++) trace_part(&models[m], ranks[r]);
+        for (int r = 0; r < 3; r++) {
+            if (ranks[r] > 1) trace_embedding(&models[m], ranks[r]);
+            trace_part(&models[m], ranks[r]);
+        }
         trace_optimizer(&models[m]);
         count_launches(&models[m]);
     }

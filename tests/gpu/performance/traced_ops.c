@@ -4,7 +4,7 @@
  * be eager.
  *
  * The least that an op moves is each element of its operands once, of each operand at least a
- * sector, and of a table only the rows that are asked for.
+ * sector, and of a table only the rows that are asked for, which no two tokens do.
  */
 #include "traced_ops.h"
 
@@ -58,6 +58,21 @@ static double bytes_of(const struct wf_layout *layout)
     return bytes > 0 && bytes < SECTOR ? SECTOR : bytes;
 }
 
+/* The table of an embedding or of its gradient; NULL: another op. */
+static const struct wf_tensor_desc *table_of(const struct wf_op_plan *plan)
+{
+    if (plan->op == WF_OP_embedding) return &plan->used[0]->desc;
+    return plan->op == WF_OP_embedding_grad ? &plan->out[0]->desc : NULL;
+}
+
+/* The part of a table's rows that is here, and so of the tokens, which mean all of them alike. */
+static double part_of_tokens(const struct wf_op_plan *plan)
+{
+    const struct wf_tensor_desc *table = table_of(plan);
+
+    return table ? (double)table->shape[0] / (double)table->global[0] : 1;
+}
+
 static double least_bytes(const struct wf_op_plan *plan)
 {
     double bytes = 0, out = 0;
@@ -66,7 +81,12 @@ static double least_bytes(const struct wf_op_plan *plan)
     for (int i = 0; i < plan->n_in; i++) {
         double in = plan->absent[i] ? 0 : bytes_of(plan->used[i]);
 
-        if (plan->op == WF_OP_embedding && in > out) in = out; /* the rows that are asked for */
+        if (plan->op == WF_OP_embedding && i == 0) { /* the rows that are asked for */
+            double asked = out * part_of_tokens(plan);
+
+            if (in > asked) in = asked;
+        }
+        if (plan->op == WF_OP_embedding_grad && i == 0) in *= part_of_tokens(plan);
         bytes += in;
     }
     return bytes + out;
@@ -105,12 +125,13 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Blocks of a launch that are run. Those of a sum of few columns are not alike; the last launch of
- * embedding_grad follows lists that those before it make, which have fewer blocks. */
+/* Blocks of a launch that are run. Those of a sum of few columns are not alike, nor are those of an
+ * embedding, whose tokens are here or not; the last launch of embedding_grad follows lists that
+ * those before it make, which have fewer blocks. */
 static int blocks_of(const char *text)
 {
     if (begins(text, "sum(")) return BLOCKS_OF_SUMS;
-    return begins(text, "embedding_grad") ? BLOCKS_OF_LISTS : TRACED_BLOCKS;
+    return begins(text, "embedding") ? BLOCKS_OF_LISTS : TRACED_BLOCKS;
 }
 
 static void begin_op(const char *text, double least)
@@ -135,12 +156,14 @@ struct wf_op_plan *__wrap_wf_op_plan_lookup(enum wf_op op, weft_tensor *const *i
                                             const struct wf_op_args *args)
 {
     struct wf_op_plan *plan = __real_wf_op_plan_lookup(op, in, n, args);
+    bool left_out = wf_ops[op].n_in == 0; /* what is made without an input: numbers, masks */
     char text[TEXT];
 
     if (!plan || !ops.on) return plan;
+    /* A plain table of some rows: main.c has it with tokens that mean the others too. */
+    left_out = left_out || (ops.ranks > 1 && table_of(plan) && part_of_tokens(plan) == 1);
     wf_op_plan_print(plan, text, sizeof text);
-    /* Elements that are made without an input are numbers, masks, first values. */
-    begin_op(wf_ops[op].n_in == 0 ? "" : text, least_bytes(plan));
+    begin_op(left_out ? "" : text, least_bytes(plan));
     return plan;
 }
 

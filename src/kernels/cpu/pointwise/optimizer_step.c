@@ -93,6 +93,14 @@ void wf_cpu_clamp_size(weft_dtype dtype, int64_t count, void *x, double limit)
     gradient_loops_for(dtype)->limit(count, x, limit);
 }
 
+void wf_cpu_make_clip_factor(double *total, double p, double max_norm)
+{
+    double norm = isinf(p) ? *total : p == 2 ? sqrt(*total) : pow(*total, 1 / p);
+    double factor = max_norm / (norm + 1e-6); /* as PyTorch */
+
+    *total = factor < 1 ? factor : 1; /* 1 also of what is not a number */
+}
+
 /* ---- the table ---- */
 
 static void run_steps(const struct wf_optimizer_item *items, int n)
@@ -118,6 +126,11 @@ static void raise_to_max(weft_dtype dtype, int64_t count, const void *x, double 
     if (isnan(most) || most > *total) *total = most;
 }
 
+static void scale_by(weft_dtype dtype, int64_t count, void *x, const double *s)
+{
+    wf_cpu_scale(dtype, count, x, *s);
+}
+
 const struct wf_optimizer_kernels wf_cpu_optimizer_kernels = {
     .step = run_steps,
     .sync_master_weights = wf_cpu_sync_master_weights,
@@ -127,4 +140,6 @@ const struct wf_optimizer_kernels wf_cpu_optimizer_kernels = {
     .scale = wf_cpu_scale,
     .axpy = wf_cpu_axpy,
     .clamp = wf_cpu_clamp_size,
+    .make_clip_factor = wf_cpu_make_clip_factor,
+    .scale_by = scale_by,
 };

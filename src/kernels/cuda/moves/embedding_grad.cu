@@ -13,8 +13,9 @@ namespace
 {
 
 enum {
-    ENOUGH_BLOCKS = 1024,
-    AT_ONCE = 4 /* tokens whose loads are in flight together */
+    ENOUGH_BLOCKS = 512,
+    ROWS_OF_WARP = 2, /* whose lists are looked up at once */
+    AT_ONCE = 4       /* tokens whose loads are in flight together */
 };
 
 struct embedding_grad {
@@ -78,25 +79,28 @@ template <class E, int n>
 __global__ void __launch_bounds__(BLOCK, 2)
     add_up_rows(embedding_grad p, token_lists l, const E *d, E *table)
 {
-    int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
-    const uint32_t *token;
-    uint32_t count;
+    int64_t first_row = ((int64_t)blockIdx.x * WARPS + threadIdx.x / WARP) * (int64_t)ROWS_OF_WARP;
+    int64_t of_lane = first_row + threadIdx.x % WARP;
+    bool have = threadIdx.x % WARP < ROWS_OF_WARP && of_lane < p.rows;
+    uint32_t count = have ? l.count[of_lane] : 0, end = have ? l.place[of_lane] : 0;
 
-    if (row >= p.rows) return;
-    count = l.count[row];
-    token = count ? l.token + l.place[row] - count : l.token;
-    for (int64_t first = (int64_t)blockIdx.y * WARP * n; first < p.columns;
-         first += (int64_t)gridDim.y * WARP * n)
-        add_up_pack<E, n>(p, token, count, first + threadIdx.x % WARP * n, d,
-                          table + row * p.columns);
+    for (int i = 0; i < ROWS_OF_WARP && first_row + i < p.rows; i++) {
+        uint32_t tokens = __shfl_sync(~0u, count, i), behind = __shfl_sync(~0u, end, i);
+
+        for (int64_t first = (int64_t)blockIdx.y * WARP * n; first < p.columns;
+             first += (int64_t)gridDim.y * WARP * n)
+            add_up_pack<E, n>(p, l.token + behind - tokens, tokens, first + threadIdx.x % WARP * n,
+                              d, table + (first_row + i) * p.columns);
+    }
 }
 
 /* The grid of add_up_rows: a warp goes on to a row's other columns where rows are enough. */
 dim3 grid_of_rows(const embedding_grad &p, int n)
 {
-    unsigned rows = blocks_for(p.rows, WARPS), pieces = blocks_for(p.columns, WARP * n);
+    unsigned rows = blocks_for(p.rows, WARPS * ROWS_OF_WARP);
+    unsigned pieces = blocks_for(p.columns, WARP * n), enough = (ENOUGH_BLOCKS - 1) / rows + 1;
 
-    return dim3(rows, rows < ENOUGH_BLOCKS ? pieces : 1);
+    return dim3(rows, enough < pieces ? enough : pieces);
 }
 
 template <class E>

@@ -12,6 +12,16 @@ template <class E> struct scaled : makes<E, E> {
     }
 };
 
+template <class E> struct scaled_by : makes<E, E> {
+    const double *factor;
+
+    explicit scaled_by(const double *s) : factor(s) {}
+    __device__ __forceinline__ E operator()(E x, absent, absent) const
+    {
+        return from_real<E>(to_real(x) * (real<E>)__ldg(factor));
+    }
+};
+
 template <class E> struct sum_with : makes<E, E, E> {
     real<E> a;
 
@@ -33,6 +43,15 @@ template <class E> struct clamped : makes<E, E> {
         return from_real<E>(v > most ? most : v < -most ? -most : v);
     }
 };
+
+/* One thread; the formula is the CPU's. */
+static __global__ void find_clip_factor(double *total, double p, double max_norm)
+{
+    double norm = isinf(p) ? *total : p == 2 ? sqrt(*total) : pow(*total, 1 / p);
+    double factor = max_norm / (norm + 1e-6);
+
+    *total = factor < 1 ? factor : 1;
+}
 
 template <class R> struct synced : makes<float, float, R> {
     __device__ __forceinline__ float operator()(float master, R w, absent) const
@@ -58,6 +77,20 @@ static void scale(weft_dtype dtype, int64_t count, void *x, double s)
 static void clamp(weft_dtype dtype, int64_t count, void *x, double limit)
 {
     run_in_place<clamped>("clamp", dtype, count, x, limit);
+}
+
+static void scale_by(weft_dtype dtype, int64_t count, void *x, const double *s)
+{
+    with_float_type(dtype, [&](auto e) {
+        wf_arrays_run_in_place("scale_by", scaled_by<typename decltype(e)::type>(s), count, x);
+    });
+}
+
+static void make_clip_factor(double *total, double p, double max_norm)
+{
+    wf_cuda_check_launch(gpu_launch(find_clip_factor, dim3(1), dim3(1), 0, wf_cuda_compute_stream(),
+                                    total, p, max_norm),
+                         "clip factor");
 }
 
 static void axpy(weft_dtype dtype, int64_t count, void *y, double a, const void *x)
@@ -86,4 +119,6 @@ const struct wf_optimizer_kernels wf_cuda_optimizer_kernels = {wf_cuda_optimizer
                                                                wf_cuda_atomic_max,
                                                                scale,
                                                                axpy,
-                                                               clamp};
+                                                               clamp,
+                                                               make_clip_factor,
+                                                               scale_by};

@@ -6,14 +6,18 @@
 
 static const struct wf_cuda_pointwise *const tables[WEFT_DTYPE_COUNT] = {
     &wf_cuda_pointwise_f32, &wf_cuda_pointwise_f64, &wf_cuda_pointwise_bf16, &wf_cuda_pointwise_f16,
-    &wf_cuda_pointwise_i32, &wf_cuda_pointwise_i64, &wf_cuda_pointwise_u8,   &wf_cuda_pointwise_u8};
+    &wf_cuda_pointwise_i32, &wf_cuda_pointwise_i64, &wf_cuda_pointwise_u8,   &wf_cuda_pointwise_u8,
+    &wf_cuda_pointwise_i16, &wf_cuda_pointwise_i8};
 
 static_assert(WEFT_F32 == 0 && WEFT_F64 == 1 && WEFT_BF16 == 2 && WEFT_F16 == 3 && WEFT_I32 == 4 &&
-                  WEFT_I64 == 5 && WEFT_U8 == 6 && WEFT_BOOL == 7,
+                  WEFT_I64 == 5 && WEFT_U8 == 6 && WEFT_BOOL == 7 && WEFT_I16 == 8 && WEFT_I8 == 9,
               "tables has the order of weft_dtype");
 
+/* One of the kernels of a table. */
+typedef wf_kernel_run *wf_cuda_pointwise::*kernel_member;
+
 /* Of bool a sum is "or" and a product "and": bytes of 0 and 1. Others have no kernel: NULL. */
-static wf_kernel_run *wf_cuda_pointwise::*bool_kernel(wf_kernel_run *wf_cuda_pointwise::*kernel)
+static kernel_member bool_kernel(kernel_member kernel)
 {
     if (kernel == &wf_cuda_pointwise::add) return &wf_cuda_pointwise::maximum;
     return kernel == &wf_cuda_pointwise::mul || kernel == &wf_cuda_pointwise::maximum ||
@@ -22,8 +26,7 @@ static wf_kernel_run *wf_cuda_pointwise::*bool_kernel(wf_kernel_run *wf_cuda_poi
                : NULL;
 }
 
-static weft_status prepare_pointwise(struct wf_kernel_call *k,
-                                     wf_kernel_run *wf_cuda_pointwise::*kernel, bool truth)
+static weft_status prepare_pointwise(struct wf_kernel_call *k, kernel_member kernel, bool truth)
 {
     uint8_t dtype = k->in[0]->dtype, result = truth ? (uint8_t)WEFT_BOOL : dtype;
     wf_kernel_run *run;

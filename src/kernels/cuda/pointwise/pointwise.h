@@ -20,7 +20,7 @@ struct wf_cuda_pointwise {
 
 extern const struct wf_cuda_pointwise wf_cuda_pointwise_f32, wf_cuda_pointwise_f64,
     wf_cuda_pointwise_bf16, wf_cuda_pointwise_f16, wf_cuda_pointwise_i32, wf_cuda_pointwise_i64,
-    wf_cuda_pointwise_u8;
+    wf_cuda_pointwise_u8, wf_cuda_pointwise_i16, wf_cuda_pointwise_i8;
 
 /* s, t and u are the call's scalars. */
 template <class E> struct scalars_as {
