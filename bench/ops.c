@@ -5,15 +5,16 @@
  *     run: ops
  *     run: ops_large
  *
- *     ops [WORD]     only rows whose name has it
+ *     ops [WORD]     only lines whose key has it: "softmax", ".cat.f32", ".add_backward.bf16.16m"
  */
 #include "support/bench.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 256, ROUNDS = 7 };
+enum { COLUMNS = 256, ROUNDS = 7, KEY = 80 };
 
 struct operands {
     weft_tensor *x, *y, *both, *above, *below, *w, *bias, *mask, *row, *total, *index, *place;
@@ -133,23 +134,31 @@ static double memcpy_speed(int64_t bytes)
     return 2 * (double)bytes / best;
 }
 
+/* The line of a row, its key in `key`; false: not asked for. */
+static bool is_wanted(const char *name, const char *way, weft_dtype dtype, int s, const char *word,
+                      char key[KEY])
+{
+    snprintf(key, KEY, "ops.ns.%s%s.%s.%s", name, way, weft_dtype_name(dtype), sizes[s].name);
+    return strstr(key, word);
+}
+
 static void measure(weft_dtype dtype, int s, const char *word, double *least)
 {
     struct operands o = make_operands(dtype, sizes[s].bytes);
-    const char *type = weft_dtype_name(dtype), *size = sizes[s].name;
     bool large = s == 2;
     double memory = large ? memcpy_speed(sizes[s].bytes) : 0;
+    char key[KEY];
 
     for (int i = 0; i < OPS; i++) {
         double time;
 
-        if (!strstr(ops[i].name, word)) continue;
+        if (!is_wanted(ops[i].name, "", dtype, s, word, key)) continue;
         time = seconds_of(&ops[i], &o, false);
-        bench_line(1e9 * time, "ns", "ops.ns.%s.%s.%s", ops[i].name, type, size);
+        bench_line(1e9 * time, "ns", "%s", key);
         if (large && ops[i].arrays) {
             double share = ops[i].arrays * (double)sizes[s].bytes / time / memory;
 
-            bench_line(share, "ratio", "ops.bandwidth.%s.%s", ops[i].name, type);
+            bench_line(share, "ratio", "ops.bandwidth.%s.%s", ops[i].name, weft_dtype_name(dtype));
             *least = fmin(*least, share);
         }
     }
@@ -158,9 +167,8 @@ static void measure(weft_dtype dtype, int s, const char *word, double *least)
     weft_set_requires_grad(o.above, true);
     weft_set_requires_grad(o.below, true);
     for (int i = 0; i < OPS; i++)
-        if (ops[i].backward == BOTH && strstr(ops[i].name, word))
-            bench_line(1e9 * seconds_of(&ops[i], &o, true), "ns", "ops.ns.%s_backward.%s.%s",
-                       ops[i].name, type, size);
+        if (ops[i].backward == BOTH && is_wanted(ops[i].name, "_backward", dtype, s, word, key))
+            bench_line(1e9 * seconds_of(&ops[i], &o, true), "ns", "%s", key);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 """Ops on plain tensors, one thread: the rows of bench/support/op_rows.def, with the same sizes and dtypes.
 
-ops.py [WORD]: only rows whose name has it.
+ops.py [WORD]: only lines whose key has it, as bench/ops.c.
 run: python ops.py
 run: python ops_large.py
 """
@@ -139,19 +139,22 @@ def main():
     torch.set_num_threads(1)
     for type_name, dtype in DTYPES.items():
         for size_name, size in SIZES.items():
+            keys = {name: f"ops.ns.{name}.{type_name}.{size_name}" for name in OPS}
+            backward_keys = {name: f"ops.ns.{name}_backward.{type_name}.{size_name}" for name in OPS if name not in FORWARD}
+            if not any(word in key for key in [*keys.values(), *backward_keys.values()]):
+                continue
             o = operands(dtype, size)
-            chosen = {name: op for name, op in OPS.items() if word in name}
             with torch.no_grad():
-                for name, op in chosen.items():
-                    result(f"ops.ns.{name}.{type_name}.{size_name}", 1e9 * seconds_of(lambda: op(o)), "ns")
+                for name, key in keys.items():
+                    if word in key:
+                        result(key, 1e9 * seconds_of(lambda: OPS[name](o)), "ns")
             for leaf in LEAVES:
                 o[leaf].requires_grad_(True)
-            for name, op in chosen.items():
-                if name in FORWARD:
+            for name, key in backward_keys.items():
+                if word not in key:
                     continue
-                gradient = torch.full_like(op(o).detach(), 0.75)
-                took = seconds_of(lambda: with_gradient(op, o, gradient))
-                result(f"ops.ns.{name}_backward.{type_name}.{size_name}", 1e9 * took, "ns")
+                gradient = torch.full_like(OPS[name](o).detach(), 0.75)
+                result(key, 1e9 * seconds_of(lambda: with_gradient(OPS[name], o, gradient)), "ns")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ static weft_status list_module_tensor(const weft_module_tensor *it, void *payloa
             "data parallel: %s '%s' of module '%s' is a replica's already, or an "
             "optimizer's that updates it in backward",
             kind, name, weft_module_path(m));
-    WF_NEED(desc->contiguous || !wf_layout_shards_equal(parameter->layout), WEFT_ERR_ARG,
+    WF_NEED(desc->contiguous || wf_strides_may_differ(parameter), WEFT_ERR_ARG,
             "data parallel: %s '%s' of module '%s' is a strided view; give the module a "
             "copy",
             kind, name, weft_module_path(m));

@@ -57,7 +57,8 @@ enum {
         8, /* what was given to this stream so far may still use it: once released, */
     WF_BLOCK_IN_COMM = 16,  /* it is not used again before that has run */
     WF_BLOCK_RECORDED = 32, /* this thread's recorder hears of writes and of its release */
-    WF_BLOCK_HELD = 64 /* the recorder has one of the references, and does not count as a holder */
+    WF_BLOCK_HELD = 64, /* the recorder has one of the references, and does not count as a holder */
+    WF_BLOCK_WRAPPED = 128 /* a program made a shard of it: other ranks may have other strides */
 };
 
 /**

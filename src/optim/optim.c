@@ -96,7 +96,7 @@ static void list_parameter_places(weft_optim *optim)
 static weft_status mark_slot_trainable(weft_optim *optim, struct wf_optim_slot *slot)
 {
     if (!weft_requires_grad(slot->tensor)) return WEFT_OK;
-    WF_NEED(wf_is_locally_contiguous(slot->tensor) || !wf_layout_shards_equal(slot->tensor->layout),
+    WF_NEED(wf_is_locally_contiguous(slot->tensor) || wf_strides_may_differ(slot->tensor),
             WEFT_ERR_ARG, "%s: parameter '%s' is a strided view; give the module a copy",
             optim->kind->name, slot->path);
     WF_NEED_LOCAL(wf_is_locally_contiguous(slot->tensor), WEFT_ERR_ARG,

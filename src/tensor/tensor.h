@@ -43,6 +43,14 @@ struct weft_tensor {
 weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data,
                            const char *origin);
 
+/** What follows from this rank's strides need not be the same on the others: shards differ in shape, or a
+ * program has wrapped them. */
+static inline bool wf_strides_may_differ(const weft_tensor *t)
+{
+    return t->layout->mesh &&
+           (t->block->flags & WF_BLOCK_WRAPPED || !wf_layout_shards_equal(t->layout));
+}
+
 /** True when there are no elements to read or write, whatever the shape. */
 static inline bool wf_is_meta(const weft_tensor *t) { return t->layout->desc.device == WEFT_META; }
 

@@ -3,11 +3,9 @@
  * is sent, and where the result lies.
  */
 /* mpi: 4 */
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "support/worlds.h"
 
 #define SIZES(...) (const int64_t[]){__VA_ARGS__}, (int)(sizeof(int64_t[]){__VA_ARGS__} / 8)
@@ -379,65 +377,6 @@ WT_TEST_TIMES_IN_WORLD(dtypes__all_are_taken, w, dtype, WEFT_C64)
     if (dtype == WEFT_U8 || dtype == WEFT_I8) sum = 1; /* 257 modulo 256 */
     WT_ALL(wt_is_all(weft_scatter_add(zero, 0, places, many), sum));
     WT_ALL(wt_is_all(weft_index_add(zero, 0, places, many), sum));
-}
-
-static _Thread_local jmp_buf died;
-static void jump(void) { longjmp(died, 1); }
-
-static bool dies(weft_tensor *(*f)(struct wt_world *w, int64_t bad), struct wt_world *w,
-                 int64_t bad)
-{
-    volatile bool dead = false;
-
-    wf_die_set_handler(jump);
-    WT_ALL(true);
-    if (setjmp(died) == 0)
-        (void)f(w, bad);
-    else
-        dead = true;
-    WT_ALL(true);
-    wf_die_set_handler(NULL);
-    return dead;
-}
-
-static weft_tensor *bad_embedding(struct wt_world *w, int64_t bad)
-{
-    return weft_embedding(on(w, whole(SIZES(16, 4)), 0), on(w, list((int64_t[]){3, bad}, 2), -1));
-}
-
-static weft_tensor *bad_index(struct wt_world *w, int64_t bad)
-{
-    weft_tensor *row = on(w, list((int64_t[]){3, bad}, 2), -1);
-
-    return weft_index(on(w, whole(SIZES(16, 4)), 0), &row, 1);
-}
-
-static weft_tensor *bad_select(struct wt_world *w, int64_t bad)
-{
-    return weft_index_select(on(w, whole(SIZES(16, 4)), 0), 0,
-                             on(w, list((int64_t[]){3, bad}, 2), -1));
-}
-
-static weft_tensor *bad_put(struct wt_world *w, int64_t bad)
-{
-    return weft_index_fill(on(w, whole(SIZES(16, 4)), 0), 0,
-                           on(w, list((int64_t[]){3, bad}, 2), -1), 0);
-}
-
-static weft_tensor *bad_one_hot(struct wt_world *w, int64_t bad)
-{
-    return weft_one_hot(on(w, list((int64_t[]){3, bad}, 2), -1), 16);
-}
-
-/* EMB-11: on all ranks, also those whose rows are not meant; and the other lookups */
-WT_TEST_IN_WORLD(index__outside_ends_the_job, w)
-{
-    WT_ALL(dies(bad_embedding, w, 16) && dies(bad_embedding, w, -1));
-    WT_ALL(dies(bad_index, w, 16) && dies(bad_index, w, -17));
-    WT_ALL(!dies(bad_index, w, -16));
-    WT_ALL(dies(bad_select, w, 16) && dies(bad_select, w, -1));
-    WT_ALL(dies(bad_put, w, 16) && dies(bad_put, w, -1));
-    WT_ALL(dies(bad_one_hot, w, 16) && dies(bad_one_hot, w, -1) && !dies(bad_one_hot, w, 15));
 }
 
 /* OPDB-04 is a row of test_torch_values.c; here that the classes may be cut. */

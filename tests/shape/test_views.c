@@ -3,12 +3,14 @@
  * says what the ranks have, and the placement that it then is.
  */
 /* ranks: 1 2 3 4 6 8 */
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weft/extend/guard.h>
 #include <weft/extend/layout.h>
 
+#include "base/error.h"
 #include "ops/shape/reshape_rule.h"
 #include "support/worlds.h"
 
@@ -494,6 +496,42 @@ WT_TEST_IN_WORLD(view__refuses_a_copy, w)
     y = weft_transpose(wt_spread(w, wt_whole(WEFT_F32, 0, 4, 3 * wt_ranks()), "S(1)"), 0, 1);
     WT_FAILS(weft_view(y, SHAPE(-1)) ? WEFT_OK : weft_error_status(), WEFT_ERR_SHAPE, "view: ");
     weft_error_clear();
+}
+
+static _Thread_local jmp_buf died;
+static void jump(void) { longjmp(died, 1); }
+
+/* Shards of one shape that lie otherwise on rank 0: who cannot see them so ends the job, since the
+ * others go on; alone it is an error. Where the strides are given to all, they all get the error.
+ */
+WT_TEST_IN_WORLD(view__of_strides_that_differ_between_ranks, w)
+{
+    const weft_placement cut = weft_shard(0);
+    bool first = wt_rank() == 0;
+    weft_tensor *across = weft_transpose(wt_whole(WEFT_F32, 0, 3, 4), 0, 1);
+    weft_tensor *along = weft_contiguous(across);
+    weft_tensor *x = weft_from_local(first ? across : along, w->mesh, &cut, NULL), *y = NULL;
+    volatile bool dead = false;
+
+    wf_die_set_handler(jump);
+    WT_ALL(true);
+    if (setjmp(died) == 0)
+        y = weft_view(x, SHAPE(-1));
+    else
+        dead = true;
+    WT_ALL(true);
+    wf_die_set_handler(NULL);
+    WT_ALL(!first           ? y != NULL
+           : wt_ranks() > 1 ? dead
+                            : !y && wt_failed_with(WEFT_ERR_SHAPE, "this rank's elements"));
+    WT_ALL(weft_reshape(x, SHAPE(-1)) != NULL);
+
+    across = weft_transpose(wt_whole(WEFT_F32, 0, 3, 4), 0, 1);
+    x = weft_from_local_with(across, w->mesh, &cut,
+                             (weft_from_local_options){.shape = (int64_t[]){4 * wt_ranks(), 3},
+                                                       .stride = (int64_t[]){1, 4 * wt_ranks()}});
+    WT_FAILS(weft_view(x, SHAPE(-1)) ? WEFT_OK : weft_error_status(), WEFT_ERR_SHAPE,
+             "view: the elements of");
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "views"); }

@@ -86,8 +86,13 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
     }
     choose_tiling(copy);
     for (int i = 0; i < copy->loops; i++) rows *= copy->count[i];
-    copy->streamed = copy->loops > 0 && !copy->tiled &&
-                     wf_is_streamed(rows * (int64_t)copy->run, (int64_t)copy->run);
+    wf_strided_copy_stream(copy, rows * (int64_t)copy->run);
+}
+
+void wf_strided_copy_stream(struct wf_strided_copy *copy, int64_t total)
+{
+    copy->streamed =
+        copy->loops > 0 && !copy->tiled && wf_is_streamed(total, (int64_t)copy->run);
 }
 
 int64_t wf_row_major_strides(int64_t *stride, const int64_t *shape, int ndim)
@@ -119,7 +124,7 @@ static inline void copy_contiguous_run(char *dst, const char *src, size_t bytes)
         memcpy(dst, first, 8);
         memcpy(dst + bytes - 8, last, 8);
     } else {
-        memcpy(dst, src, bytes);
+        wf_copy_row(dst, src, bytes);
     }
 }
 

@@ -27,6 +27,9 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
                           const int64_t *src_stride, const int64_t *dst_stride, int ndim,
                           size_t element);
 
+/** The copy is one of several that write `total` bytes between them. */
+void wf_strided_copy_stream(struct wf_strided_copy *copy, int64_t total);
+
 /** The two sides must not overlap. */
 typedef void wf_strided_copy_runner(const struct wf_strided_copy *copy, void *dst, const void *src);
 wf_strided_copy_runner wf_strided_copy_run; /* host memory */

@@ -156,6 +156,13 @@ static weft_tensor *call_from_local(weft_tensor *local, weft_mesh *mesh,
     return wf_dispatch_op_one_output(WF_OP_from_local, &local, 1, &args);
 }
 
+/* What a program wraps may lie otherwise on other ranks. */
+static weft_tensor *mark_wrapped(weft_tensor *t)
+{
+    if (t && t->block) t->block->flags |= WF_BLOCK_WRAPPED;
+    return t;
+}
+
 weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_placement *placements,
                              const int64_t *shape)
 {
@@ -164,8 +171,9 @@ weft_tensor *weft_from_local(weft_tensor *local, weft_mesh *mesh, const weft_pla
     if (!local) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(local, "from_local"));
     mesh = wf_mesh_or_current(mesh);
-    return mesh ? call_from_local(local, mesh, placements ? placements : replicated, shape, NULL)
-                : NULL;
+    if (!mesh) return NULL;
+    return mark_wrapped(
+        call_from_local(local, mesh, placements ? placements : replicated, shape, NULL));
 }
 
 weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
@@ -184,7 +192,8 @@ weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
     if (options.run_check)
         WF_TRY_PTR(wf_check_local_over_mesh(local, mesh, placements, options.shape));
     if (options.stride) WF_TRY_PTR(wf_check_local_stride(local, options.shape, options.stride));
-    return call_from_local(local, mesh, placements, options.shape, options.grad_placements);
+    local = call_from_local(local, mesh, placements, options.shape, options.grad_placements);
+    return options.stride || options.run_check ? local : mark_wrapped(local);
 }
 
 /* ---- to_local ---- */

@@ -42,14 +42,15 @@ static bool reads_elsewhere(const struct wf_op_plan *plan, weft_tensor *const *u
 }
 
 /* Which of several results would stay is not said. */
-static weft_status check_repeats(const struct wf_op_plan *plan, const struct wf_layout *to)
+static weft_status check_repeats(const struct wf_op_plan *plan, const weft_tensor *into)
 {
+    const struct wf_layout *to = into->layout;
     bool repeats = false;
 
     for (int d = 0; d < to->desc.ndim; d++)
         repeats |= to->desc.stride[d] == 0 && to->desc.shape[d] > 1;
     if (!repeats) return WEFT_OK;
-    WF_NEED(!wf_layout_shards_equal(to), WEFT_ERR_STATE,
+    WF_NEED(wf_strides_may_differ(into), WEFT_ERR_STATE,
             "%s in place: several elements of the tensor lie at one place", plan->name);
     return WF_FAIL_LOCAL(WEFT_ERR_STATE,
                          "%s in place: several elements of this rank's shard lie at one place",
@@ -98,7 +99,7 @@ run_apart(const struct wf_op_plan *plan, weft_tensor *const *used, const struct 
     struct wf_strided_copy copy;
     struct wf_block *block;
 
-    WF_TRY_PTR(check_repeats(plan, into->layout));
+    WF_TRY_PTR(check_repeats(plan, into));
     block = wf_block_new_on((weft_device)plan->device, plan->out_bytes[0], WF_MEM_ACTIVATIONS);
     if (!block) return NULL;
     if (!plan->meta || (wf_recorder && wf_recorder->hears_meta))

@@ -22,6 +22,7 @@ weft_status wf_cat_copies_prepare(struct wf_kernel_call *k)
 
         wf_strided_copy_init(&copies->input[i], x->shape, x->stride, to.stride, x->ndim,
                              (size_t)to.bytes);
+        wf_strided_copy_stream(&copies->input[i], y->numel * to.bytes);
         copies->input[i].dst_offset = at * to.stride[dim] * to.bytes;
         at += x->shape[dim];
     }

@@ -76,7 +76,7 @@ weft_status wf_index_walk_make(const struct wf_kernel_call *k, struct wf_index_w
     }
     walk->n_dims = row;
     if (row == 0) walk->shape[walk->n_dims++] = 1;
-    walk->row_bytes = walk->row_elements * bytes;
+    walk->row_bytes = walk->row_elements * (int64_t)wf_dtypes[o->rows->dtype].size;
     return WEFT_OK;
 }
 
@@ -128,17 +128,25 @@ static inline int64_t place_in_table(const struct wf_kernel_call *k,
     return here ? place : -1;
 }
 
+int64_t wf_index_from_end(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
+                          int64_t v)
+{
+    const int64_t global = walk->index[0].global;
+
+    if (v >= 0 || v < -global || !walk->wrap) die_of_index(k, v, global);
+    return v + global;
+}
+
 /* Places of `n` rows, whose index is i64 in a row and counts a dim that this rank has whole. */
 static void place_by_one_index(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
                                const int64_t *at, int64_t n, int64_t *place)
 {
-    const int64_t global = walk->index[0].global, step = walk->index[0].table_step,
-                  along = walk->table_step[walk->n_dims - 1], wraps = walk->wrap ? global : 0;
+    const int64_t step = walk->index[0].table_step, along = walk->table_step[walk->n_dims - 1];
+    const uint64_t global = (uint64_t)walk->index[0].global;
 
     for (int64_t j = 0; j < n; j++) {
-        int64_t v = at[j], local = v + (v < 0 ? wraps : 0);
+        int64_t v = at[j], local = (uint64_t)v < global ? v : wf_index_from_end(k, walk, v);
 
-        if ((uint64_t)local >= (uint64_t)global) die_of_index(k, v, global);
         place[j] = local * step + j * along;
     }
 }
@@ -185,30 +193,44 @@ static bool advance(const struct wf_index_walk *walk, struct index_cursor *c)
     return false;
 }
 
-void wf_index_walk_run(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
-                       char *table, char *rows, const char *const *index, wf_index_visit *visit,
-                       const void *with)
+/* The innermost walked dim, a block of rows after the other. */
+static void visit_blocks(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
+                         struct index_cursor *c, bool plain, char *rows, wf_index_visit *visit,
+                         const void *with)
 {
     int last = walk->n_dims - 1;
-    struct index_cursor c = {.table = table};
-    bool plain = is_one_plain_index(walk);
+    const char *at[WF_MAX_INDICES];
     int64_t place[WF_INDEX_BLOCK];
+
+    for (int i = 0; i < walk->n_indices; i++) at[i] = c->index[i];
+    for (int64_t j = 0; j < walk->shape[last]; j += WF_INDEX_BLOCK) {
+        int64_t left = walk->shape[last] - j, n = left < WF_INDEX_BLOCK ? left : WF_INDEX_BLOCK;
+
+        if (plain)
+            place_by_one_index(k, walk, (const int64_t *)(const void *)at[0] + j, n, place);
+        else
+            place_rows(k, walk, at, n, place);
+        visit(walk, with, c->table + j * walk->table_step[last], n, place, rows);
+        rows += n * walk->row_bytes;
+    }
+}
+
+void wf_index_walk_run(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
+                       char *table, char *rows, const char *const *index,
+                       struct wf_index_visits visits, const void *with)
+{
+    struct index_cursor c = {.table = table};
+    int64_t n = walk->shape[walk->n_dims - 1];
+    bool plain = is_one_plain_index(walk);
 
     if (walk->count == 0) return;
     for (int i = 0; i < walk->n_indices; i++) c.index[i] = index[i];
     do {
-        const char *at[WF_MAX_INDICES];
-
-        for (int i = 0; i < walk->n_indices; i++) at[i] = c.index[i];
-        for (int64_t j = 0; j < walk->shape[last]; j += WF_INDEX_BLOCK) {
-            int64_t left = walk->shape[last] - j, n = left < WF_INDEX_BLOCK ? left : WF_INDEX_BLOCK;
-
-            if (plain)
-                place_by_one_index(k, walk, (const int64_t *)(const void *)at[0] + j, n, place);
-            else
-                place_rows(k, walk, at, n, place);
-            visit(walk, with, c.table + j * walk->table_step[last], n, place, rows);
-            rows += n * walk->row_bytes;
-        }
+        if (plain && visits.plain && walk->row_elements == 1)
+            visits.plain(k, walk, with, c.table, n, (const int64_t *)(const void *)c.index[0],
+                         rows);
+        else
+            visit_blocks(k, walk, &c, plain, rows, visits.rows, with);
+        rows += n * walk->row_bytes;
     } while (advance(walk, &c));
 }

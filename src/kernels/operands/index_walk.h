@@ -25,7 +25,8 @@ struct wf_index_walk {
     int n_dims; /* walked dims, the last of which is the inner loop; at least 1 */
     int64_t shape[WEFT_MAX_DIMS];
     int64_t table_step[WEFT_MAX_DIMS]; /* bytes */
-    int64_t row_elements, row_bytes;   /* what lies together on both sides behind the walked dims */
+    /* what lies together on both sides behind the walked dims; bytes of the rows' dtype */
+    int64_t row_elements, row_bytes;
     int n_indices;
     struct wf_walked_index index[WF_MAX_INDICES];
     bool wrap;     /* negative indices count from the end */
@@ -58,7 +59,40 @@ enum { WF_INDEX_BLOCK = 256 };
 typedef void wf_index_visit(const struct wf_index_walk *walk, const void *with, char *table,
                             int64_t n, const int64_t *place, char *rows);
 
+/** The same where rows are single elements, indices i64, each after the other, and count one dim that
+ *  this rank has whole. */
+typedef void wf_index_visit_plain(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
+                                  const void *with, char *table, int64_t n, const int64_t *at,
+                                  char *rows);
+
+/** What an index that is not within [0, global) stands for; ends the job where that is nothing. */
+int64_t wf_index_from_end(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
+                          int64_t v);
+
+/** The loop of a wf_index_visit_plain: `to` is the element of the table, `*row` what lies on the other
+ *  side. Index, check and element in one pass take half as long as one after the other. */
+#define WF_EACH_INDEXED_ELEMENT(row_type, type, statement)                                         \
+    {                                                                                              \
+        const uint64_t global = (uint64_t)walk->index[0].global;                                   \
+        const int64_t step = walk->index[0].table_step,                                            \
+                      along = walk->table_step[walk->n_dims - 1];                                  \
+        row_type *row = (row_type *)(void *)rows;                                                  \
+                                                                                                   \
+        for (int64_t j = 0; j < n; j++, row++, table += along) {                                   \
+            const int64_t v = at[j],                                                               \
+                          local = (uint64_t)v < global ? v : wf_index_from_end(k, walk, v);        \
+            type *to = (type *)(void *)(table + local * step);                                     \
+                                                                                                   \
+            statement;                                                                             \
+        }                                                                                          \
+    }
+
+struct wf_index_visits {
+    wf_index_visit *rows;
+    wf_index_visit_plain *plain; /* NULL: none for such elements */
+};
+
 /** Visit the rows in their order. An index outside its dim ends the job. */
 void wf_index_walk_run(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
-                       char *table, char *rows, const char *const *index, wf_index_visit *visit,
-                       const void *with);
+                       char *table, char *rows, const char *const *index,
+                       struct wf_index_visits visits, const void *with);

@@ -39,14 +39,13 @@ static bool can_be_viewed(const weft_tensor *x, const int64_t *shape, int ndim)
     return true;
 }
 
-/* Where a copy would be needed. Strides are a rank's own, but the same on all whose shards have the
- * same shape. */
+/* Where a copy would be needed. */
 static weft_status refuse_view(const weft_tensor *x)
 {
     char what[256];
 
     weft_tensor_format(x, what, sizeof what);
-    WF_NEED(!wf_is_plain(x) && !wf_layout_shards_equal(x->layout), WEFT_ERR_SHAPE,
+    WF_NEED(wf_strides_may_differ(x), WEFT_ERR_SHAPE,
             "view: the elements of %s do not lie so that they can be seen in this shape; "
             "weft_reshape copies them",
             what);

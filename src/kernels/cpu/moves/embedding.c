@@ -63,6 +63,21 @@ static int64_t table_of_index(const struct lookup *p, int64_t i)
     return p->items > 1 ? i / (p->index.rows / p->items) : 0;
 }
 
+/* How many rows before its turn a row of a large table is asked for. */
+enum { AHEAD = 4 };
+
+/** Asks for the row that index i stands for, whatever it is. */
+static void ask_for_row(const struct wf_kernel_call *k, const struct lookup *p, const void *index,
+                        int64_t i, const char *table, int64_t row_step)
+{
+    int64_t row = k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i]
+                                              : ((const int32_t *)index)[i];
+
+    row -= p->table->offset[p->rows];
+    if (row >= 0 && row < p->table->shape[p->rows])
+        wf_prefetch_row(table + row * row_step, p->table->shape[p->rows + 1] * p->bytes);
+}
+
 static void embedding_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                           const struct wf_scalars *scalars)
 {
@@ -75,18 +90,21 @@ static void embedding_run(const struct wf_kernel_call *k, void *const *out, cons
     char *to = out[0];
     bool streamed =
         column_step == 1 && wf_is_streamed(p->index.rows * cols * p->bytes, cols * p->bytes);
+    bool far = column_step == 1 && p->items == 1 && p->table->numel * p->bytes > WF_FAR_TABLE;
 
     (void)scalars;
     for (int64_t i = 0; i < p->index.rows; i++, to += cols * p->bytes) {
         int64_t row = local_row_of_index(k, p, index, i);
         const char *from = table + table_of_index(p, i) * item_step + row * row_step;
 
+        if (far && i + AHEAD < p->index.rows)
+            ask_for_row(k, p, index, i + AHEAD, table, row_step);
         if (row < 0)
             memset(to, 0, (size_t)(cols * p->bytes));
         else if (streamed)
             wf_stream_copy(to, from, (size_t)(cols * p->bytes));
         else if (column_step == 1)
-            memcpy(to, from, (size_t)(cols * p->bytes));
+            wf_copy_row(to, from, (size_t)(cols * p->bytes));
         else
             wf_gather_strided(to, from, cols, column_step, p->bytes);
     }

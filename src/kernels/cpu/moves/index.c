@@ -16,26 +16,29 @@
 #include "kernels/operands/index_operands.h"
 #include "kernels/operands/operand_checks.h"
 
+struct take {
+    struct wf_index_walk walk;
+    bool far, streamed; /* a table beyond the caches; rows that go past them */
+};
+
+/* How many rows before its turn a row of a large table is asked for. */
+enum { AHEAD = 4 };
+
 static void take_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
                       const int64_t *place, char *rows)
 {
-    (void)with;
-    for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
-        if (place[i] >= 0)
-            memcpy(rows, table + place[i], (size_t)walk->row_bytes);
-        else
-            memset(rows, 0, (size_t)walk->row_bytes);
-}
+    const struct take *p = with;
 
-static void stream_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
-                        const int64_t *place, char *rows)
-{
-    (void)with;
-    for (int64_t i = 0; i < n; i++, rows += walk->row_bytes)
-        if (place[i] >= 0)
+    for (int64_t i = 0; i < n; i++, rows += walk->row_bytes) {
+        if (p->far && i + AHEAD < n && place[i + AHEAD] >= 0)
+            wf_prefetch_row(table + place[i + AHEAD], walk->row_bytes);
+        if (place[i] < 0)
+            memset(rows, 0, (size_t)walk->row_bytes);
+        else if (p->streamed)
             wf_stream_copy(rows, table + place[i], (size_t)walk->row_bytes);
         else
-            memset(rows, 0, (size_t)walk->row_bytes);
+            wf_copy_row(rows, table + place[i], (size_t)walk->row_bytes);
+    }
 }
 
 /* Rows of one element. */
@@ -48,40 +51,61 @@ static void stream_rows(const struct wf_index_walk *walk, const void *with, char
         (void)walk, (void)with;                                                                    \
         for (int64_t i = 0; i < n; i++)                                                            \
             to[i] = place[i] < 0 ? 0 : *(const type *)(const void *)(table + place[i]);            \
+    }                                                                                              \
+    static void name##_plain(const struct wf_kernel_call *k, const struct wf_index_walk *walk,     \
+                             const void *with, char *table, int64_t n, const int64_t *at,          \
+                             char *rows)                                                           \
+    {                                                                                              \
+        (void)with;                                                                                \
+        WF_EACH_INDEXED_ELEMENT(type, type, *row = *to)                                                  \
     }
 TAKE_ELEMENTS(take_2_bytes, uint16_t)
 TAKE_ELEMENTS(take_4_bytes, uint32_t)
 TAKE_ELEMENTS(take_8_bytes, uint64_t)
 
+static struct wf_index_visits visits_of_rows(const struct wf_index_walk *walk)
+{
+    switch (walk->row_elements == 1 ? walk->row_bytes : 0) {
+    case 2:
+        return (struct wf_index_visits){take_2_bytes, take_2_bytes_plain};
+    case 4:
+        return (struct wf_index_visits){take_4_bytes, take_4_bytes_plain};
+    case 8:
+        return (struct wf_index_visits){take_8_bytes, take_8_bytes_plain};
+    }
+    return (struct wf_index_visits){take_rows, NULL};
+}
+
 static void run_take(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                      const struct wf_scalars *scalars)
 {
-    const struct wf_index_walk *walk = k->prep;
-    int64_t bytes = walk->row_elements == 1 ? walk->row_bytes : 0;
-    bool streamed = wf_is_streamed(walk->count * walk->row_bytes, walk->row_bytes);
-    wf_index_visit *visit = bytes == 2   ? take_2_bytes
-                            : bytes == 4 ? take_4_bytes
-                            : bytes == 8 ? take_8_bytes
-                            : streamed   ? stream_rows
-                                         : take_rows;
+    const struct take *p = k->prep;
 
     (void)scalars;
-    wf_index_walk_run(k, walk, (char *)in[0], out[0], (const char *const *)(in + 1), visit, NULL);
-    if (streamed) wf_stream_end();
+    wf_index_walk_run(k, &p->walk, (char *)in[0], out[0], (const char *const *)(in + 1),
+                      visits_of_rows(&p->walk), p);
+    if (p->streamed) wf_stream_end();
 }
 
-static void free_walk(void *prep)
+static void free_take(void *prep)
 {
-    wf_index_walk_free(prep);
-    wf_free(prep);
+    struct take *p = prep;
+
+    wf_index_walk_free(&p->walk);
+    wf_free(p);
 }
 
 static weft_status prepare_take(struct wf_kernel_call *k, const struct wf_index_operands *operands)
 {
-    if (k->in[0]->dtype != k->out[0]->dtype) return wf_fail_no_kernel(k, k->in[0]->dtype);
-    k->prep = WF_NEW(struct wf_index_walk);
-    k->drop = free_walk;
-    WF_TRY(wf_index_walk_make(k, k->prep, operands));
+    const struct wf_tensor_desc *x = k->in[0];
+    struct take *p = WF_NEW(struct take);
+
+    k->prep = p;
+    k->drop = free_take;
+    if (x->dtype != k->out[0]->dtype) return wf_fail_no_kernel(k, x->dtype);
+    WF_TRY(wf_index_walk_make(k, &p->walk, operands));
+    p->far = x->numel * (int64_t)wf_dtypes[x->dtype].size > WF_FAR_TABLE;
+    p->streamed = wf_is_streamed(p->walk.count * p->walk.row_bytes, p->walk.row_bytes);
     k->run = k->out[0]->numel ? run_take : wf_kernel_run_noop;
     return WEFT_OK;
 }

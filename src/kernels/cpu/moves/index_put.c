@@ -72,14 +72,15 @@ static join_row *const joins[WEFT_DTYPE_COUNT][JOIN_COUNT] = {
 struct put {
     struct wf_index_walk walk;
     struct wf_strided_copy begin; /* the table into the result; nothing without a table */
-    bool from_zero;
+    bool from_zero, reserved; /* scratch */
     struct wf_operand rows;
     int row_operand, table_operand, index_operand[WF_MAX_INDICES];
     join_row *join;                     /* NULL: put */
     join_row *add_row;                  /* for rows of floats that are added; NULL: join */
     wf_elementwise_loop *widen, *round; /* of 16-bit floats that are joined, NULL: none */
-    struct wf_tensor_desc wide_result, wide_rows; /* the same in f32 */
-    int64_t n, n_rows, bytes;                     /* elements of the result and of the rows */
+    struct wf_tensor_desc wide_result;  /* the same in f32 */
+    bool narrow_rows;                   /* they are added without having been made wide */
+    int64_t n, n_rows, bytes;           /* elements of the result and of the rows */
 };
 
 static void put_free(void *prep)
@@ -88,7 +89,7 @@ static void put_free(void *prep)
 
     wf_index_walk_free(&p->walk);
     wf_operand_free(&p->rows);
-    wf_scratch_release();
+    if (p->reserved) wf_scratch_release();
     wf_free(p);
 }
 
@@ -120,37 +121,49 @@ static void join_rows(const struct wf_index_walk *walk, const void *with, char *
 }
 
 /* Rows of one element, which are most of what gather's gradient and scatter do. */
-#define EACH_ELEMENT(name, type, statement)                                                        \
+#define EACH_ELEMENT(name, row_type, type, statement)                                              \
     static void name(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,   \
                      const int64_t *place, char *rows)                                             \
     {                                                                                              \
-        const type *from = (const type *)(const void *)rows;                                       \
+        const row_type *row = (const row_type *)(const void *)rows;                                \
                                                                                                    \
         (void)walk, (void)with;                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                          \
+        for (int64_t i = 0; i < n; i++, row++) {                                                   \
             type *to = (type *)(void *)(table + place[i]);                                         \
                                                                                                    \
             if (place[i] >= 0) statement;                                                          \
         }                                                                                          \
+    }                                                                                              \
+    static void name##_plain(const struct wf_kernel_call *k, const struct wf_index_walk *walk,     \
+                             const void *with, char *table, int64_t n, const int64_t *at,          \
+                             char *rows)                                                           \
+    {                                                                                              \
+        (void)with;                                                                                \
+        WF_EACH_INDEXED_ELEMENT(row_type, type, statement)                                         \
     }
-EACH_ELEMENT(put_2_bytes, uint16_t, *to = from[i])
-EACH_ELEMENT(put_4_bytes, uint32_t, *to = from[i])
-EACH_ELEMENT(put_8_bytes, uint64_t, *to = from[i])
-EACH_ELEMENT(add_each_f32, float, *to += from[i])
-EACH_ELEMENT(add_each_f64, double, *to += from[i])
+EACH_ELEMENT(put_2_bytes, uint16_t, uint16_t, *to = *row)
+EACH_ELEMENT(put_4_bytes, uint32_t, uint32_t, *to = *row)
+EACH_ELEMENT(put_8_bytes, uint64_t, uint64_t, *to = *row)
+EACH_ELEMENT(add_each_f32, float, float, *to += *row)
+EACH_ELEMENT(add_each_f64, double, double, *to += *row)
+EACH_ELEMENT(add_each_bf16, wf_bf16, float, *to += wf_bf16_to_f32(*row))
 
-static wf_index_visit *visit_of_rows(const struct put *p)
+static struct wf_index_visits visits_of_rows(const struct put *p)
 {
     int64_t bytes = p->walk.row_elements == 1 ? p->walk.row_bytes : 0;
 
-    if (bytes && p->join == add_f32) return add_each_f32;
-    if (bytes && p->join == add_f64) return add_each_f64;
-    if (p->add_row) return add_rows;
-    if (p->join) return join_rows;
-    return bytes == 2   ? put_2_bytes
-           : bytes == 4 ? put_4_bytes
-           : bytes == 8 ? put_8_bytes
-                        : put_rows;
+    if (bytes == 2 && p->join == add_f32)
+        return (struct wf_index_visits){add_each_bf16, add_each_bf16_plain};
+    if (bytes && p->join == add_f32)
+        return (struct wf_index_visits){add_each_f32, add_each_f32_plain};
+    if (bytes && p->join == add_f64)
+        return (struct wf_index_visits){add_each_f64, add_each_f64_plain};
+    if (p->add_row || p->join)
+        return (struct wf_index_visits){p->add_row ? add_rows : join_rows, NULL};
+    if (bytes == 2) return (struct wf_index_visits){put_2_bytes, put_2_bytes_plain};
+    if (bytes == 4) return (struct wf_index_visits){put_4_bytes, put_4_bytes_plain};
+    if (bytes == 8) return (struct wf_index_visits){put_8_bytes, put_8_bytes_plain};
+    return (struct wf_index_visits){put_rows, NULL};
 }
 
 static void begin_result(const struct put *p, void *result, const void *const *in)
@@ -180,11 +193,13 @@ static void run_put(const struct wf_kernel_call *k, void *const *out, const void
         else
             p->widen(p->n, result, &from, scalars);
         from = rows;
-        rows = result + wf_scratch_round_up((size_t)p->n * sizeof(float));
-        p->widen(p->n_rows, rows, &from, scalars);
+        if (!p->narrow_rows) {
+            rows = result + wf_scratch_round_up((size_t)p->n * sizeof(float));
+            p->widen(p->n_rows, rows, &from, scalars);
+        }
     }
     for (int i = 0; i < p->walk.n_indices; i++) index[i] = in[p->index_operand[i]];
-    wf_index_walk_run(k, &p->walk, result, rows, index, visit_of_rows(p), p);
+    wf_index_walk_run(k, &p->walk, result, rows, index, visits_of_rows(p), p);
     if (p->round) {
         const void *from = result;
 
@@ -192,12 +207,53 @@ static void run_put(const struct wf_kernel_call *k, void *const *out, const void
     }
 }
 
+/* How elements meet: in f32 where 16-bit floats are joined. */
+static weft_status choose_join(struct put *p, const struct wf_kernel_call *k, int mode)
+{
+    uint8_t dtype = k->out[0]->dtype;
+
+    if (mode < 0) return WEFT_OK;
+    if (wf_dtype_is_16_bit_float(dtype)) {
+        p->widen = WF_ISA_PICK(wf_cast_where_fill_loops)->cast[dtype][WEFT_F32];
+        p->round = WF_ISA_PICK(wf_cast_where_fill_loops)->cast[WEFT_F32][dtype];
+        p->wide_result.dtype = WEFT_F32;
+    }
+    p->join = joins[p->wide_result.dtype][mode];
+    if (!p->join) return wf_fail_no_kernel(k, dtype);
+    if (p->join == add_f32)
+        p->add_row = (dtype == WEFT_BF16  ? WF_ISA_PICK(wf_embedding_bf16)
+                      : dtype == WEFT_F16 ? WF_ISA_PICK(wf_embedding_f16)
+                                          : WF_ISA_PICK(wf_embedding_f32))
+                         ->add;
+    if (p->join == add_f64) p->add_row = WF_ISA_PICK(wf_embedding_f64)->add;
+    return WEFT_OK;
+}
+
+/* Rows of 16-bit floats are added as they are; others are made wide first, and f16 element by element,
+ * which takes long without vectors. */
+static void choose_rows(struct put *p, uint8_t dtype)
+{
+    p->narrow_rows = p->widen && p->add_row && (p->walk.row_elements > 1 || dtype == WEFT_BF16);
+    if (!p->widen || p->narrow_rows) return;
+    p->walk.row_bytes = p->walk.row_elements * (int64_t)sizeof(float);
+    if (p->add_row) p->add_row = WF_ISA_PICK(wf_embedding_f32)->add;
+}
+
+static void reserve_scratch(struct put *p)
+{
+    size_t scratch = wf_scratch_round_up(p->rows.scratch);
+
+    if (p->widen) scratch += wf_scratch_round_up((size_t)p->n * sizeof(float));
+    if (p->widen && !p->narrow_rows) scratch += (size_t)p->n_rows * sizeof(float);
+    wf_scratch_reserve(scratch);
+    p->reserved = true;
+}
+
 /* The operands are known but for the walk, which is over f32 where 16-bit floats are joined. */
 static weft_status prepare_put(struct wf_kernel_call *k, struct wf_index_operands *o, int mode)
 {
     const struct wf_tensor_desc *y = k->out[0], *rows = k->in[0], *table = k->in[2];
     struct put *p = WF_NEW(struct put);
-    size_t scratch;
 
     k->prep = p;
     k->drop = put_free;
@@ -205,34 +261,23 @@ static weft_status prepare_put(struct wf_kernel_call *k, struct wf_index_operand
     p->n = y->numel;
     p->n_rows = rows->numel;
     p->table_operand = 2;
+    p->from_zero = !table;
+    p->wide_result = *y;
     wf_operand_prepare_dense(&p->rows, rows);
-    scratch = wf_scratch_round_up(p->rows.scratch);
-    if (mode >= 0 && wf_dtype_is_16_bit_float(y->dtype)) {
-        p->widen = WF_ISA_PICK(wf_cast_where_fill_loops)->cast[y->dtype][WEFT_F32];
-        p->round = WF_ISA_PICK(wf_cast_where_fill_loops)->cast[WEFT_F32][y->dtype];
-        scratch +=
-            wf_scratch_round_up((size_t)p->n * sizeof(float)) + (size_t)p->n_rows * sizeof(float);
-    }
-    wf_scratch_reserve(scratch);
     if (rows->dtype != y->dtype || (table && table->dtype != y->dtype))
         return wf_fail_no_kernel(k, rows->dtype);
-    p->from_zero = !table;
     if (table) {
         struct wf_operand_strides to = wf_strides_row_major(p->bytes, y->shape, y->ndim);
 
         wf_strided_copy_init(&p->begin, y->shape, table->stride, to.stride, y->ndim,
                              (size_t)p->bytes);
     }
-    p->wide_result = *y;
-    p->wide_rows = *rows;
-    if (p->widen) p->wide_result.dtype = p->wide_rows.dtype = WEFT_F32;
-    if (mode >= 0) p->join = joins[p->wide_result.dtype][mode];
-    if (mode >= 0 && !p->join) return wf_fail_no_kernel(k, y->dtype);
-    if (p->join == add_f32) p->add_row = WF_ISA_PICK(wf_embedding_f32)->add;
-    if (p->join == add_f64) p->add_row = WF_ISA_PICK(wf_embedding_f64)->add;
+    WF_TRY(choose_join(p, k, mode));
     o->table = &p->wide_result;
-    o->rows = &p->wide_rows;
+    o->rows = rows;
     WF_TRY(wf_index_walk_make(k, &p->walk, o));
+    choose_rows(p, y->dtype);
+    reserve_scratch(p);
     k->run = y->numel ? run_put : wf_kernel_run_noop;
     for (int i = 0; i < o->n_indices; i++) p->index_operand[i] = i == 0 ? 1 : i + 2;
     return WEFT_OK;

@@ -30,6 +30,14 @@ static inline float asin_f32(float x)
     return x < 0 ? -y : y;
 }
 
+/** e^x, -80 <= x <= 0. */
+static inline float exp_near_0_f32(float x)
+{
+    float shifted, r = reduce_f32(x, 0, &shifted), p = 1.0f + (r + r * r * exp_tail_f32(r));
+
+    return real_f32(bits_f32(p) + (bits_f32(shifted) << 23)); /* the lower bits are the exponent's */
+}
+
 /** To 1 an odd polynomial, beyond it 1 - e^(x Q(x)), which is 1 from 4 on. */
 static inline float erf_f32(float x)
 {
@@ -50,7 +58,7 @@ static inline float erf_f32(float x)
     q = q * t - 0.1068022087f;
     q = q * t - 0.634756031f;
     q = q * t - 1.128755852f;
-    far = 1 - exp_f32(t * q);
+    far = 1 - exp_near_0_f32(t * q);
     near = size < 1.0f ? near : far;
     return x < 0 ? -near : near;
 }
@@ -58,10 +66,9 @@ static inline float erf_f32(float x)
 /** log x in two terms of log10 e. */
 static inline float log10_f32(float x)
 {
-    float y = log_f32(x), more = y * -1.00979e-8f;
+    float y = log_of_number_f32(x);
 
-    /* infinities have no second term */
-    return y - y == 0 ? y * 0.43429449200630188f + more : y;
+    return log_or_limit_f32(x, y * 0.43429449200630188f + y * -1.00979e-8f);
 }
 
 /** Of large numbers too: the C library's vectors of double, rounded. */

@@ -2,6 +2,17 @@
 #define WF_TYPE_BF16
 #include "kernels/cpu/isa/element_type.h"
 
+#include "kernels/cpu/isa/pointwise/bf16_functions.h"
+
+#undef WF_STORE
+#undef WF_SCALAR
+#undef WF_NORMCDF
+#undef WF_DGELU
+#define WF_STORE(t) bf16_of_computed(t)
+#define WF_SCALAR(v) bf16_scalar(v)
+#define WF_NORMCDF(v) brief_normcdf(v)
+#define WF_DGELU(v) brief_dgelu(v)
+
 #define WF_LIBM_BY_BLOCKS
 #define WF_SIGN_BIT 0x8000u
 #include "kernels/cpu/isa/pointwise/pointwise.inc"

@@ -1,12 +1,15 @@
 /*
- * special_functions_f32.h: functions of special_functions.h for f32 on the CPU, computed in double
- * without branches, so that loops around them vectorise: within 2 ulp (tests/kernels/test_vmath.c).
+ * special_functions_f32.h: functions of special_functions.h for f32 on the CPU, without branches, so that
+ * loops around them vectorise: within 2 ulp (tests/kernels/test_vmath.c). In double:
  *
- *   lgamma    Stirling's series behind z = x + 7, below 7 less log of x .. x + 6; below 0
- * reflected. The logarithms of the product and of the reflection are one. digamma   its derivative
- * alike: the sum of 1 / (x + i) is the product's slope over the product erfinv    y times a
- * polynomial of w = -log(1 - y^2), from w = 6 on of its root (tools/fit_vmath.py), as Giles (2010,
- * Approximating the erfinv function) divides it
+ *   lgamma    Stirling's series behind z = x + 7, below 7 less log of x .. x + 6; below 0 reflected. The
+ *             logarithms of the product and of the reflection are one.
+ *   digamma   its derivative alike: the sum of 1 / (x + i) is the product's slope over the product
+ *
+ * In f32, with coefficients of tools/fit_vmath.py:
+ *
+ *   erfinv    y times a polynomial of w = -log(1 - y^2), from w = 5.5 on of its root, as Giles (2010,
+ *             Approximating the erfinv function) divides it
  */
 #pragma once
 
@@ -63,48 +66,46 @@ static inline float digamma_f32(float xf)
     return (float)y;
 }
 
-static inline double erfinv_near(double w)
+/** erfinv(y) / y over t = w - 2.625 for w = -log(1 - y^2) <= 5.5. */
+static inline float erfinv_near_f32(float t)
 {
-    const double t = w - 3;
-    double p = 1.9701289962659885802e-11;
+    float p = 5.6154581e-10f;
 
-    p = p * t + 6.7451841001732283897e-10;
-    p = p * t - 5.9178195977207490945e-9;
-    p = p * t - 1.9411591408408922409e-8;
-    p = p * t + 4.5194726194996862423e-7;
-    p = p * t - 1.7676169065443273019e-6;
-    p = p * t - 0.000012720408570086266708;
-    p = p * t + 0.00019510229640199937637;
-    p = p * t - 0.00083617875819225728865;
-    p = p * t - 0.0057381666739794394223;
-    p = p * t + 0.24163040379017346146;
-    p = p * t + 1.6235420103927158796;
+    p = p * t - 7.85466803e-09f;
+    p = p * t + 5.2974678e-09f;
+    p = p * t + 4.72506969e-07f;
+    p = p * t - 3.00604302e-06f;
+    p = p * t - 7.35446747e-06f;
+    p = p * t + 0.000214383195f;
+    p = p * t - 0.00114455575f;
+    p = p * t - 0.00462675188f;
+    p = p * t + 0.24553895f;
+    p = p * t + 1.53217173f;
     return p;
 }
 
-static inline double erfinv_far(double root)
+/** The same over the root of w, less 3.1171875, from there on. */
+static inline float erfinv_far_f32(float t)
 {
-    const double t = root - 3.2;
-    double p = -0.000038442782053317367538;
+    float p = 0.000113858667f;
 
-    p = p * t + 0.00010247357310244254275;
-    p = p * t - 0.00002480369569586031151;
-    p = p * t - 0.00036233846090081148203;
-    p = p * t + 0.0010831320084490346828;
-    p = p * t - 0.0019917069838966722127;
-    p = p * t + 0.0029500397889400047265;
-    p = p * t - 0.0042943398907973115814;
-    p = p * t + 0.005973216463753517034;
-    p = p * t + 1.0046924489383284474;
-    p = p * t + 3.0336365739646508832;
+    p = p * t - 0.00017238193f;
+    p = p * t - 0.000291380537f;
+    p = p * t + 0.00131535728f;
+    p = p * t - 0.00259206374f;
+    p = p * t + 0.00388618116f;
+    p = p * t - 0.00541922264f;
+    p = p * t + 0.00717406906f;
+    p = p * t + 1.00360751f;
+    p = p * t + 2.95047903f;
     return p;
 }
 
-static inline float erfinv_f32(float yf)
+static inline float erfinv_f32(float y)
 {
-    const double y = (double)yf, size = y < 0 ? -y : y, w = -log_f64((1 - y) * (1 + y));
-    double x = y * (w < 6 ? erfinv_near(w) : erfinv_far(sqrt(w)));
+    float size = y < 0 ? -y : y, w = -log_of_number_f32((1 - size) * (1 + size));
+    float x = y * (w < 5.5f ? erfinv_near_f32(w - 2.625f) : erfinv_far_f32(sqrtf(w) - 3.1171875f));
 
-    x = size == 1 ? y * (double)INFINITY : x;
-    return (float)(size > 1 ? (double)NAN : x);
+    x = size < 1 ? x : y * (float)INFINITY;
+    return size > 1 ? (float)NAN : x;
 }

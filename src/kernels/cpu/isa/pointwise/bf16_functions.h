@@ -1,0 +1,56 @@
+/*
+ * bf16_functions.h: what pointwise loops of bf16 do otherwise than those of f32: fewer terms, right to
+ * 2^-14 where bf16 has 2^-9, and a shorter rounding. Coefficients: tools/fit_vmath.py.
+ */
+#pragma once
+
+#include "kernels/cpu/isa/vmath.h"
+
+/** Round to nearest even. What is no number comes from bf16 here, so that its lower bits are 0, and stays
+ *  one; a scalar is made so by bf16_scalar. */
+static inline wf_bf16 bf16_of_computed(float value)
+{
+    uint32_t bits = bits_f32(value);
+    uint16_t upper = (uint16_t)(bits >> 16), lower = (uint16_t)bits;
+
+    return (wf_bf16)(upper + (lower > (uint16_t)(0x8000u - (upper & 1u))));
+}
+
+static inline float bf16_scalar(double v) { return v != v ? (float)NAN : (float)v; }
+
+/** e^x for x <= 0, 0 below 2^-126. */
+static inline float brief_exp(float x)
+{
+    float y = x < -87.0f ? -87.0f : x, shifted, r, p;
+
+    r = reduce_f32(y, 0, &shifted);
+    p = 0.0417920112f;
+    p = p * r + 0.167419137f;
+    p = p * r + 0.5f;
+    p = 1.0f + (r + r * r * p);
+    p = real_f32(bits_f32(p) + (bits_f32(shifted) << 23)); /* the lower bits are the exponent's */
+    return x < -87.0f ? 0.0f : p;
+}
+
+static inline float brief_gauss(float x) { return brief_exp(-0.5f * x * x); }
+
+/** As normcdf_f32. */
+static inline float brief_normcdf(float x)
+{
+    float t = magnitude_f32(x), w, u, p = 0.00467579619f;
+
+    w = 1.0f / (t + 3.0f);
+    u = (t - 3.0f) * w;
+    p = p * u - 0.0100412903f;
+    p = p * u - 0.0462112492f;
+    p = p * u + 0.229957391f;
+    p = p * u - 0.509443754f;
+    p = p * u + 0.729086746f;
+    p = brief_gauss(x) * w * p;
+    return x > 0 ? 1.0f - p : p;
+}
+
+static inline float brief_dgelu(float x)
+{
+    return brief_normcdf(x) + x * 0.39894228f * brief_gauss(x);
+}
