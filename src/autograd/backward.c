@@ -136,6 +136,7 @@ void wf_tape_visit_leaves(const weft_tensor *t, wf_leaf_visitor *visit, void *pa
     while (work.count > work.base) {
         const struct wf_tape_node *node = work.items[--work.count];
 
+        if (wf_tape_node_runs_again(node)) visit(NULL, payload);
         for (int i = 0; i < node->n_in; i++) {
             struct wf_tape_node *producer = node->producers[i];
 

@@ -247,6 +247,8 @@ static void vjp_recompute(const struct wf_tape_node *node, weft_tensor *grad,
             in_grads[i] = in[i]->grad ? in[i]->grad : wf_zero_gradient_like(in[i]);
 }
 
+bool wf_tape_node_runs_again(const struct wf_tape_node *node) { return node->vjp == vjp_recompute; }
+
 static weft_status check_arguments(weft_recomputable *run, weft_tensor *const *in, int n)
 {
     WF_NEED(run && n >= 0 && n <= WF_NODE_INPUTS, WEFT_ERR_ARG, "recomputed: %s, %d inputs",

@@ -211,11 +211,15 @@ weft_status wf_leaf_accumulate_grad(weft_tensor *leaf, weft_tensor *grad);
 /** The same for a term that a backward has counted: the leaf's gradient hook hears of it. */
 weft_status wf_leaf_deliver_grad(weft_tensor *leaf, weft_tensor *grad);
 
+/** Whether its vjp runs a function again (recompute.c). */
+bool wf_tape_node_runs_again(const struct wf_tape_node *node);
+
 /** For a vjp that has several terms of the gradient of input i: add one that is not the last, which
- * it gives as others do. So terms are added in the order in which they come. */
+ * it gives as others do. So the terms of an input are added in the order in which they come. */
 weft_status wf_tape_node_add_term(struct wf_tape_node *node, int i, weft_tensor *grad);
 
-/** Call `visit` with each leaf that a backward from t would reach, once for each use of it. */
+/** Call `visit` with each leaf that a backward from t would reach, once for each use of it; with
+ * NULL for a function that backward runs again (weft_recomputed): it may reach any leaf. */
 typedef void wf_leaf_visitor(const weft_tensor *leaf, void *payload);
 void wf_tape_visit_leaves(const weft_tensor *t, wf_leaf_visitor *visit, void *payload);
 

@@ -67,6 +67,8 @@ struct wf_recorder {
     /** Somebody waits for the elements of a tensor that were put off. */
     void (*wait)(struct wf_recorder *r, const struct weft_tensor *t);
     int suspended;   /* depth of regions that are run as they are */
+    bool is_whole;   /* the list is run instead of the program: what the library makes from sizes
+                        alone   is a constant of it */
     bool hears_meta; /* ops on tensors without elements are handed over too; nothing is to run */
     /** The program does what no list has. */
     void (*leave)(struct wf_recorder *r, const char *reason);

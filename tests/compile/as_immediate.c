@@ -1,9 +1,11 @@
 /* as_immediate.c: calls of a compiled function and of the function itself, by turns. */
+#include <string.h>
+
 #include "as_immediate.h"
 
 #include <stdlib.h>
 
-enum { MOST = 8 };
+enum { MOST = 16 };
 
 weft_compiled *wt_compile(weft_compiled_function *function, void *state, bool fullgraph)
 {

@@ -110,9 +110,10 @@ static void copy_node(struct wf_list_node *to, const struct wf_list_node *from)
 struct wf_list_node *wf_op_list_repeat_node(struct wf_op_list *list,
                                             const struct wf_list_node *from)
 {
-    struct wf_list_node *node = wf_op_list_add_node(list, WF_LIST_KERNEL);
+    struct wf_list_node copy = *from, *node; /* it may be one of the list, which moves */
 
-    copy_node(node, from);
+    node = wf_op_list_add_node(list, WF_LIST_KERNEL);
+    copy_node(node, &copy);
     return node;
 }
 

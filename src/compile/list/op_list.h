@@ -28,11 +28,11 @@ enum wf_storage_kind {
  */
 struct wf_storage {
     uint8_t kind;
-    uint8_t category; /* enum wf_category */
-    bool kept;        /* made, and outlives the run: an output, a gradient, saved for backward */
-    bool written;     /* by some node */
-    bool read;        /* of the forward, by a backward list that is ready: calls keep it */
-    bool from_host;   /* made, but filled by other code than ops before a node reads it */
+    uint8_t category;   /* enum wf_category */
+    bool kept;          /* made, and outlives the run: an output, a gradient, saved for backward */
+    bool written;       /* by some node */
+    bool kept_by_calls; /* of a backward list, WF_STORAGE_FORWARD: it is read, so calls keep it */
+    bool from_host;     /* made, but filled by other code than ops before a node reads it */
     int index;
     int same_as; /* kept: its block is that of storage same_as - 1; 0: it has its own */
     int64_t bytes;
@@ -152,8 +152,8 @@ struct wf_op_list *wf_op_list_cut(const struct wf_op_list *list, int first, int 
 int wf_op_list_add_storage(struct wf_op_list *list, struct wf_storage storage);
 struct wf_list_node *wf_op_list_add_node(struct wf_op_list *list, enum wf_list_node_kind kind);
 
-/** Add the same call as that of a node, of this list or another, which has no draws. gives: the
- * node, whose operands name the storages of `from` */
+/** Add the same call as that of a node without draws. gives: the node, whose operands name the
+ * storages of `from` */
 struct wf_list_node *wf_op_list_repeat_node(struct wf_op_list *list,
                                             const struct wf_list_node *from);
 

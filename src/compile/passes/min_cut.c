@@ -9,6 +9,7 @@
  * backward refuses no call that it would not refuse without this pass. PyTorch: the min-cut
  * partitioner.
  */
+#include "base/elements/dtype.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "compile/passes/kinds.h"
@@ -16,10 +17,12 @@
 #include "compile/passes/passes.h"
 #include "compile/passes/rename.h"
 
-/* Smaller ones are saved. It is not done for less than one PART_SAVED-th of all. */
+/* Smaller storages are saved. Nothing is done where less than 1/PART_SAVED of the bytes would go.
+ */
 enum { LEAST_BYTES = 64 << 10, PART_SAVED = 8 };
 
 struct fact {
+    int64_t bytes;             /* on all ranks together, so that all decide alike */
     int maker;                 /* node of the forward list that makes it, and cheaply; -1: none */
     int of_backward;           /* the storage of the backward list that stands for it; -1: none */
     bool read, written, given; /* by the backward list; one of its results */
@@ -62,6 +65,21 @@ static void find_makers(struct choice *choice)
     wf_free(last);
 }
 
+static void find_bytes(struct choice *choice)
+{
+    const struct wf_op_list *list = choice->forward;
+
+    for (int s = 0; s < list->n_storages; s++) choice->facts[s].bytes = list->storages[s].bytes;
+    for (int i = 0; i < list->n_nodes; i++)
+        for (int j = 0; j < list->nodes[i].n_out; j++) {
+            const struct wf_operand *out = &list->nodes[i].out[j];
+
+            if (out->storage >= 0 && out->layout)
+                choice->facts[out->storage].bytes =
+                    out->layout->numel * (int64_t)wf_dtypes[out->layout->desc.dtype].size;
+        }
+}
+
 static void note_use_in_backward(int storage, bool write, void *payload)
 {
     struct choice *choice = payload;
@@ -92,18 +110,19 @@ static void find_facts(struct choice *choice)
             choice->facts[backward->storages[s].index].given = true;
     }
     find_makers(choice);
+    find_bytes(choice);
 }
 
 /* ---- the cut ---- */
 
-/* Bytes that saving it takes; WF_FLOW_UNBOUNDED: it cannot be read in backward. */
+/* What saving it costs; WF_FLOW_UNBOUNDED: it cannot be read in backward. */
 static int64_t price(const struct choice *choice, int s)
 {
     const struct wf_storage *storage = &choice->forward->storages[s];
     const struct fact *fact = &choice->facts[s];
 
     if (fact->of_backward < 0 || fact->written) return WF_FLOW_UNBOUNDED;
-    if (storage->kind == WF_STORAGE_MADE && !storage->kept) return storage->bytes;
+    if (storage->kind == WF_STORAGE_MADE && !storage->kept) return fact->bytes;
     return fact->read || fact->given ? 0 : WF_FLOW_UNBOUNDED;
 }
 
@@ -111,8 +130,8 @@ static bool must_be_saved(const struct choice *choice, int s)
 {
     const struct fact *fact = &choice->facts[s];
 
-    return fact->maker < 0 || fact->given || choice->forward->storages[s].kept ||
-           choice->forward->storages[s].bytes < LEAST_BYTES;
+    return fact->maker < 0 || fact->given || fact->written || choice->forward->storages[s].kept ||
+           fact->bytes < LEAST_BYTES;
 }
 
 /* The two ends of a storage's edge. */
@@ -152,17 +171,19 @@ static void cut(struct choice *choice)
     wf_free(marks);
 }
 
-static struct wf_saved_bytes count_bytes(const struct choice *choice)
+/* `everywhere`: on all ranks; else on this one. */
+static struct wf_saved_bytes count_bytes(const struct choice *choice, bool everywhere)
 {
     struct wf_saved_bytes saved = {0};
 
     for (int s = 0; s < choice->forward->n_storages; s++) {
         const struct wf_storage *storage = &choice->forward->storages[s];
         const struct fact *fact = &choice->facts[s];
+        int64_t bytes = everywhere ? fact->bytes : storage->bytes;
 
         if (storage->kind != WF_STORAGE_MADE || storage->kept) continue;
-        if (fact->read || fact->written || fact->given) saved.without += storage->bytes;
-        if (fact->written || fact->given || fact->saved) saved.bytes += storage->bytes;
+        if (fact->read || fact->written || fact->given) saved.without += bytes;
+        if (fact->written || fact->given || fact->saved) saved.bytes += bytes;
     }
     return saved;
 }
@@ -284,14 +305,15 @@ struct wf_saved_bytes wf_min_cut(const struct wf_op_list *forward, struct wf_op_
                                  bool on)
 {
     struct choice choice = {.forward = forward, .backward = backward};
-    struct wf_saved_bytes saved;
+    struct wf_saved_bytes saved, everywhere;
 
     choice.facts = wf_calloc((size_t)forward->n_storages + 1, sizeof *choice.facts);
     choice.use = wf_calloc((size_t)forward->n_nodes + 1, sizeof *choice.use);
     find_facts(&choice);
     if (on) cut(&choice);
-    saved = count_bytes(&choice);
-    if (!on || (saved.without - saved.bytes) * PART_SAVED <= saved.without) {
+    saved = count_bytes(&choice, false);
+    everywhere = count_bytes(&choice, true);
+    if (!on || (everywhere.without - everywhere.bytes) * PART_SAVED <= everywhere.without) {
         saved.bytes = saved.without;
     } else {
         find_uses(&choice);

@@ -27,8 +27,8 @@ struct wf_saved_bytes {
     int again;              /* nodes of the forward list that backward runs again */
 };
 
-/** Run the passes of pairs, before wf_passes_run. The forward list's results are kept already, and
- * what else backward reads of it, as changed here, the caller keeps. */
+/** Run the passes of pairs, before wf_passes_run. The forward list's results are marked as kept;
+ * the caller marks afterwards what the changed backward list reads. */
 struct wf_saved_bytes wf_passes_run_on_pair(const struct wf_op_list *forward,
                                             struct wf_op_list *backward, const char *off);
 /** The pass itself. */

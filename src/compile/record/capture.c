@@ -241,7 +241,8 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
     return variant;
 }
 
-/* Results that are inputs are the caller's own handles; of two that are one tensor there is one. */
+/* Results that are inputs become the caller's own handles; a tensor that is returned twice becomes
+ * one handle. */
 static void give_same_handles(const struct wf_op_list *list, weft_tensor *const *in,
                               weft_tensor **out)
 {
@@ -250,14 +251,6 @@ static void give_same_handles(const struct wf_op_list *list, weft_tensor *const 
             out[i] = in[list->results[i].same_as_input];
         else if (list->results[i].same_as_result >= 0)
             out[i] = out[list->results[i].same_as_result];
-}
-
-static int count_wanted(const struct wf_guards *guards)
-{
-    int n = 0;
-
-    for (int i = 0; i < guards->n_in; i++) n += guards->in[i].requires_grad;
-    return n;
 }
 
 static weft_status make_variant(const struct wf_captured_function *f, struct capture *c,
@@ -280,6 +273,15 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
     return WEFT_OK;
 }
 
+/* The call would be a node of the tape with more inputs than a node has. */
+static bool has_too_many_inputs(const struct wf_guards *guards)
+{
+    int n = 0;
+
+    for (int i = 0; i < guards->n_in; i++) n += guards->in[i].requires_grad;
+    return n > WF_NODE_INPUTS && wf_grad_is_enabled();
+}
+
 weft_status wf_capture_function(const struct wf_captured_function *f, weft_tensor *const *in,
                                 int n_in, weft_tensor **out, int n_out,
                                 struct wf_capture_result *result)
@@ -291,11 +293,18 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     int observer;
 
     *result = (struct wf_capture_result){0};
+    if (has_too_many_inputs(guards)) {
+        give_up(result, "more than 8 inputs require gradients");
+        wf_guards_free(guards);
+        wf_free(c);
+        return wf_call_in_scope(f, in, n_in, out, n_out);
+    }
     c->result = result;
     wf_redist_wait_all();
     make_aliases(c, in, n_in);
     wf_recording_begin(&c->recorder);
     c->recorder.undo = f->undo;
+    c->recorder.base.is_whole = true;
     for (int i = 0; i < n_in; i++)
         if (in[i]) wf_recording_add_input(&c->recorder, c->forward.aliases[i], i);
     c->recorder.inputs = in;
@@ -308,8 +317,6 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     wf_observer_remove(observer);
     for (int i = 0; status == WEFT_OK && i < n_out; i++)
         taped |= c->recorder.list->results[i].requires_grad;
-    if (taped && count_wanted(guards) > WF_NODE_INPUTS)
-        give_up(result, "more than 8 inputs require gradients");
     if (status == WEFT_OK && !taped) look_for_kept_tensors(c);
     wf_recording_end(&c->recorder);
     if (taped) retain_blocks(c);

@@ -19,14 +19,28 @@ static void keep_gradient_layouts(struct wf_instance *instance)
             variant->gradient_layouts[i] = wf_layout_retain(instance->grads[i]->layout);
 }
 
-/* Row-major, so that a replay finds it so. */
-static weft_status make_gradients_row_major(struct wf_instance *instance)
+/* The block is also that of another gradient, or of a tensor that the forward knows. */
+static bool shares_block(const struct wf_instance *instance, int i)
+{
+    const struct wf_captured_forward *captured = &instance->captured;
+    const struct wf_block *block = instance->grads[i]->block;
+
+    for (int j = 0; j < i; j++)
+        if (instance->grads[j] && instance->grads[j]->block == block) return true;
+    for (int b = 0; b < captured->n_blocks; b++)
+        if (captured->blocks[b].block == block) return true;
+    return false;
+}
+
+/* Row-major, and each with bytes of its own: so a replay reads them. */
+static weft_status make_gradients_inputs(struct wf_instance *instance)
 {
     for (int i = 0; i < instance->captured.n_out; i++) {
         weft_tensor *grad = instance->grads[i];
 
-        if (!grad || grad->layout->desc.contiguous) continue;
-        grad = weft_retain(wf_copy_row_major_for_view(grad));
+        if (!grad || (grad->layout->desc.contiguous && !shares_block(instance, i))) continue;
+        grad = weft_retain(grad->layout->desc.contiguous ? weft_clone(grad)
+                                                         : wf_copy_row_major_for_view(grad));
         if (!grad) return weft_error_status();
         weft_release(instance->grads[i]);
         instance->grads[i] = grad;
@@ -34,35 +48,57 @@ static weft_status make_gradients_row_major(struct wf_instance *instance)
     return WEFT_OK;
 }
 
-/* Passes the gradients of all results on to the inner tape. */
-static void vjp_join(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads)
+static void release_nothing(void *instance) { (void)instance; }
+
+/* Passes the gradients of up to WF_NODE_INPUTS results on to the inner tape: result v[0] and on. */
+static void vjp_results(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads)
 {
     struct wf_instance *instance = node->context;
-    int n = 0;
 
     (void)grad;
-    for (int i = 0; i < instance->captured.n_out; i++)
+    for (int i = (int)node->v[0], n = 0; n < node->n_in; i++)
         if (instance->variant->forward->results[i].requires_grad)
             in_grads[n++] = instance->grads[i];
 }
 
-static void release_nothing(void *instance) { (void)instance; }
+static void vjp_all_results(const struct wf_tape_node *node, weft_tensor *grad,
+                            weft_tensor **in_grads)
+{
+    for (int n = 0; n < node->n_in; n++) in_grads[n] = grad;
+}
+
+/* A number behind some results, the first of which is number `first`. gives: NULL: no memory */
+static weft_tensor *number_behind(struct wf_instance *instance, weft_tensor *const *results, int n,
+                                  int first)
+{
+    weft_tensor *number = wf_number_like(results[0], 0);
+    struct wf_tape_node *node;
+
+    if (!number) return NULL;
+    node =
+        wf_tape_record(number, first < 0 ? vjp_all_results : vjp_results, "compiled", results, n);
+    node->context = instance;
+    node->release_context = release_nothing;
+    node->v[0] = first;
+    return number;
+}
 
 static weft_status walk_inner_tape(struct wf_instance *instance)
 {
-    weft_tensor *joined[WF_NODE_INPUTS], *root;
-    struct wf_tape_node *node;
-    int n = 0;
+    weft_tensor *some[WF_NODE_INPUTS], *numbers[WF_NODE_INPUTS], *root;
+    int n = 0, n_numbers = 0, first = 0, n_out = instance->captured.n_out;
 
-    for (int i = 0; i < instance->captured.n_out; i++)
+    for (int i = 0; i < n_out; i++) {
         if (instance->variant->forward->results[i].requires_grad)
-            joined[n++] = instance->captured.out[i];
-    root = wf_number_like(joined[0], 0);
-    if (!root) return weft_error_status();
-    node = wf_tape_record(root, vjp_join, "compiled", joined, n);
-    node->context = instance;
-    node->release_context = release_nothing;
-    return weft_backward(root);
+            some[n++] = instance->captured.out[i];
+        if (n == 0 || (n < WF_NODE_INPUTS && i + 1 < n_out)) continue;
+        numbers[n_numbers] = number_behind(instance, some, n, first);
+        if (!numbers[n_numbers++]) return weft_error_status();
+        first = i + 1;
+        n = 0;
+    }
+    root = n_numbers == 1 ? numbers[0] : number_behind(instance, numbers, n_numbers, -1);
+    return root ? weft_backward(root) : weft_error_status();
 }
 
 /* ---- the first backward: recorded ---- */
@@ -122,6 +158,7 @@ static weft_status record_backward(struct wf_instance *instance, const struct wf
 
     wf_recording_begin(r);
     r->is_backward = true;
+    r->base.is_whole = true;
     r->undo = instance->undo;
     r->list->forward_draws = variant->forward->draws;
     for (int i = 0; i < captured->n_blocks; i++)
@@ -181,7 +218,7 @@ static void become_replay(struct wf_instance *instance)
 
     wf_taped_call_make_room_for_blocks(instance);
     for (int s = 0; s < backward->n_storages; s++) {
-        if (!backward->storages[s].read) continue;
+        if (!backward->storages[s].kept_by_calls) continue;
         for (int i = 0; i < captured->n_blocks; i++) {
             struct wf_block *block = captured->blocks[i].block;
 
@@ -202,7 +239,7 @@ weft_status wf_taped_call_capture_backward(struct wf_instance *instance,
 {
     struct wf_variant *variant = instance->variant;
 
-    WF_TRY(make_gradients_row_major(instance));
+    WF_TRY(make_gradients_inputs(instance));
     WF_TRY(record_backward(instance, node, in_grads));
     if (!variant->backward) return WEFT_OK;
     keep_gradient_layouts(instance);

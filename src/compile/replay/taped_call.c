@@ -231,6 +231,7 @@ weft_status wf_taped_call_deliver(const struct wf_instance *instance,
     int place = 0;
 
     if (target->leaf) return wf_leaf_accumulate_grad(target->leaf, grad);
+    WF_ASSERT(instance->variant->reaches[target->input]);
     for (int i = 0; i < target->input; i++) place += instance->variant->reaches[i];
     if (in_grads[place])
         WF_TRY(wf_tape_node_add_term((struct wf_tape_node *)node, place, in_grads[place]));
@@ -345,7 +346,7 @@ weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_pro
         int of = backward->storages[s].index;
         struct wf_block *block;
 
-        if (!backward->storages[s].read) continue;
+        if (!backward->storages[s].kept_by_calls) continue;
         block = wf_variant_block(variant, run, of, in);
         instance->blocks[s] = wf_block_retain(block);
         instance->versions[s] = instance->blocks[s]->version;
@@ -359,8 +360,13 @@ static void note_reached(const weft_tensor *leaf, void *payload)
 {
     struct wf_instance *instance = payload;
 
-    for (int i = 0; i < instance->captured.n_in; i++)
-        if (instance->captured.aliases[i] == leaf) instance->variant->reaches[i] = true;
+    const weft_tensor *alias;
+
+    for (int i = 0; i < instance->captured.n_in; i++) {
+        alias = instance->captured.aliases[i];
+        if (alias && alias->requires_grad && (!leaf || leaf == alias))
+            instance->variant->reaches[i] = true;
+    }
 }
 
 void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_captured_forward *captured,
@@ -382,7 +388,7 @@ void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_capture
 
 weft_status wf_taped_call_warm_up(const weft_tensor *result)
 {
-    weft_tensor *of_inputs[WF_COMPILED_INPUTS] = {0};
+    weft_tensor *in_grads[WF_NODE_INPUTS] = {0};
     struct wf_instance *instance;
     weft_scope *scope;
     weft_status status;
@@ -392,7 +398,7 @@ weft_status wf_taped_call_warm_up(const weft_tensor *result)
     scope = weft_scope_open();
     weft_no_grad_open();
     status = add_missing_gradients(instance);
-    if (status == WEFT_OK) status = wf_taped_call_capture_backward(instance, of_inputs);
+    if (status == WEFT_OK) status = wf_taped_call_capture_backward(instance, NULL, in_grads);
     (void)weft_no_grad_close();
     weft_scope_close(scope);
     release_grads(instance);

@@ -61,8 +61,8 @@ weft_status wf_taped_call_notify_leaves(struct wf_instance *instance);
 weft_status wf_taped_call_capture_backward(struct wf_instance *instance,
                                            const struct wf_tape_node *node, weft_tensor **in_grads);
 
-/** A term of a gradient, to its leaf; or to an input of the call's node, whose last term is in
- * in_grads. */
+/** Add a term of a gradient to its leaf, or to an input of the call's node: the last one of an
+ * input stays in in_grads. */
 weft_status wf_taped_call_deliver(const struct wf_instance *instance,
                                   const struct wf_gradient_target *target, weft_tensor *grad,
                                   const struct wf_tape_node *node, weft_tensor **in_grads);

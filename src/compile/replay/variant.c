@@ -143,8 +143,8 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
     wf_step_draws_advance(list->draws);
     record_writes(variant, &run, in);
     make_results(list, &run, in, out);
-    set_gradients(list, &run, in);
     if (variant->differentiable) status = wf_taped_call_record(variant, &run, in, out);
+    set_gradients(list, &run, in); /* last: what backward reads may be one that goes now */
     wf_program_end_run(variant->forward_program, &run);
     wf_compile_times_add(&variant->times, WF_COMPILE_RUN, began);
     return status;
@@ -172,7 +172,7 @@ static void note_forward_read(int storage, bool write, void *payload)
 
     (void)write;
     if (of->kind != WF_STORAGE_FORWARD) return;
-    of->read = true;
+    of->kept_by_calls = true;
     note_kept(variant->forward, &(struct wf_operand){.storage = of->index});
 }
 

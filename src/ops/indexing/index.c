@@ -159,7 +159,7 @@ static weft_tensor *on_mesh_of(const weft_tensor *x, weft_tensor *t)
     return t && x->layout->mesh ? weft_from_local(t, x->layout->mesh, replicated, NULL) : t;
 }
 
-/* What follows from sizes and attributes is the same in every run of a list, which has it as a
+/* It follows from sizes and attributes, so it is the same in every run of a list, which has it as a
  * constant: nobody records how it is made. */
 weft_tensor *wf_index_like(const weft_tensor *x, const int64_t *index, int64_t n)
 {
@@ -167,7 +167,7 @@ weft_tensor *wf_index_like(const weft_tensor *x, const int64_t *index, int64_t n
     struct wf_recorder *recorder = wf_recorder;
     weft_tensor *t;
 
-    if (!wf_recorder_puts_off()) wf_recorder = NULL;
+    if (recorder && recorder->is_whole) wf_recorder = NULL;
     t = weft_from_data(WEFT_I64, &n, 1, index);
     weft_set_default_device(before);
     if (t) t = weft_to_device(t, weft_tensor_device(x));

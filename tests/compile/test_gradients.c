@@ -1,0 +1,173 @@
+/* test_gradients.c: backward of compiled calls where the tape is less plain than a chain of ops. */
+#include <string.h>
+
+#include "as_immediate.h"
+
+enum { CALLS = 4, MANY = 12 };
+
+/* ---- pieces that run again, and read more than their inputs ---- */
+
+static weft_tensor *product_with_payload(weft_tensor *const *in, int n, void *payload)
+{
+    (void)n;
+    return weft_matmul(in[0], payload);
+}
+
+FUNCTION(recomputed_with_payload)
+{
+    weft_tensor *y = weft_recomputed(product_with_payload, in, 1, in[1], NULL);
+
+    GIVE(y ? weft_add(y, in[2]) : NULL);
+}
+
+WT_TEST_IN_WORLD(inputs_of_a_piece_that_runs_again__have_their_gradients, w)
+{
+    static const struct wt_compiled_input in[] = {
+        {"S(0)", {6, 6}, true}, {"R", {6, 6}, true}, {"S(0)", {6, 6}, true}};
+
+    WT_BOTH_WAYS(fullgraph)
+    wt_is_as_immediate(w, recomputed_with_payload, NULL, fullgraph, in, 3, 1);
+}
+
+/* ---- losses that differ from call to call ---- */
+
+static weft_status two_results(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                               void *state)
+{
+    (void)n, (void)n_out, (void)state;
+    out[0] = weft_tanh(weft_matmul(in[0], in[1]));
+    out[1] = weft_gelu(in[0]);
+    return out[0] && out[1] ? WEFT_OK : weft_error_status();
+}
+
+/* In the first call both results get one gradient, the same bytes. */
+static weft_tensor *loss_of_call(weft_tensor *const *y, int call)
+{
+    weft_tensor *sum = weft_add(y[0], y[1]);
+
+    switch (call) {
+    case 0:
+        return weft_sum_all(weft_mul(sum, sum));
+    case 1:
+        return weft_sum_all(weft_add(weft_mul(y[0], y[0]), weft_mul_scalar(y[1], 3)));
+    case 2:
+        return weft_sum_all(weft_mul(y[1], y[1]));
+    default:
+        return weft_sum_all(weft_mul(y[0], y[1]));
+    }
+}
+
+static weft_tensor *square(struct wt_world *w, int which, const char *placements)
+{
+    return weft_set_requires_grad(
+        weft_detach(wt_spread(w, wt_whole(WEFT_F32, which, 8, 8), placements)), true);
+}
+
+/* No gradient is as good as one of zeros: of a result that no loss has read. */
+static bool same_gradient(weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *x = weft_grad(a), *y = weft_grad(b);
+
+    if (!y) return !x || weft_item(weft_full_tensor(weft_sum_all(weft_abs(x)))) == 0;
+    return wt_near_tensors(x, y, WT_EXACT);
+}
+
+WT_TEST_IN_WORLD(losses_of_two_results__may_differ, w)
+{
+    WT_BOTH_WAYS(fullgraph)
+    {
+        weft_compiled *compiled = wt_compile(two_results, NULL, fullgraph);
+
+        for (int call = 0; call < CALLS; call++) {
+            weft_scope *scope = weft_scope_open();
+            weft_tensor *in[] = {square(w, call, "S(0)"), square(w, 9, "R")}, *out[2], *want[2];
+            weft_tensor *plain[] = {square(w, call, "S(0)"), square(w, 9, "R")};
+
+            WT_ALL(weft_compiled_call(compiled, in, 2, out, 2) == WEFT_OK);
+            WT_ALL(two_results(plain, 2, want, 2, NULL) == WEFT_OK);
+            WT_ALL(weft_backward(loss_of_call(out, call)) == WEFT_OK);
+            WT_ALL(weft_backward(loss_of_call(want, call)) == WEFT_OK);
+            for (int i = 0; i < 2; i++) WT_ALL(same_gradient(in[i], plain[i]));
+            weft_scope_close(scope);
+        }
+    }
+}
+
+/* Twice through the same tape. */
+WT_TEST_IN_WORLD(a_retained_tape__is_walked_again, w)
+{
+    weft_compiled *compiled = wt_compile(two_results, NULL, true);
+
+    for (int call = 0; call < CALLS; call++) {
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *in[] = {square(w, call, "S(0)"), square(w, 9, "R")}, *out[2], *want[2];
+        weft_tensor *plain[] = {square(w, call, "S(0)"), square(w, 9, "R")};
+
+        WT_ALL(weft_compiled_call(compiled, in, 2, out, 2) == WEFT_OK);
+        WT_ALL(two_results(plain, 2, want, 2, NULL) == WEFT_OK);
+        for (int time = 0; time < 2; time++) {
+            weft_tensor *loss = loss_of_call(out, 3), *other = loss_of_call(want, 3);
+
+            WT_ALL((time ? weft_backward(loss) : weft_backward_retain(loss)) == WEFT_OK);
+            WT_ALL((time ? weft_backward(other) : weft_backward_retain(other)) == WEFT_OK);
+        }
+        for (int i = 0; i < 2; i++) WT_ALL(same_gradient(in[i], plain[i]));
+        weft_scope_close(scope);
+    }
+}
+
+/* ---- more than a node of the tape has ---- */
+
+static weft_status many_results(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                                void *state)
+{
+    (void)n, (void)state;
+    for (int i = 0; i < n_out; i++) {
+        out[i] = weft_tanh(weft_mul_scalar(in[i % 2], 0.25 * (i + 1)));
+        if (!out[i]) return weft_error_status();
+    }
+    return WEFT_OK;
+}
+
+FUNCTION(sum_of_many)
+{
+    weft_tensor *sum = in[0];
+
+    for (int i = 1; i < n_in; i++) sum = weft_add(sum, weft_tanh(in[i]));
+    GIVE(sum);
+}
+
+WT_TEST_IN_WORLD(many_results__have_gradients, w)
+{
+    static const struct wt_compiled_input in[] = {{"S(0)", {6, 5}, true}, {"S(1)", {6, 5}, true}};
+
+    WT_BOTH_WAYS(fullgraph)
+    wt_is_as_immediate(w, many_results, NULL, fullgraph, in, 2, MANY);
+}
+
+WT_TEST_IN_WORLD(many_inputs_with_gradients__are_refused_in_one_list, w)
+{
+    weft_compiled *compiled = wt_compile(sum_of_many, NULL, true);
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *in[MANY], *out = NULL;
+    weft_status status = WEFT_OK;
+
+    for (int i = 0; i < MANY; i++) in[i] = square(w, i, "S(0)");
+    for (int call = 0; call < 8 && status == WEFT_OK; call++)
+        status = weft_compiled_call(compiled, in, MANY, &out, 1);
+    WT_EQ(status, WEFT_ERR_STATE);
+    WT_ALL(strstr(weft_error_message(), "more than 8 inputs require gradients") != NULL);
+    weft_error_clear();
+    weft_scope_close(scope);
+    compiled = wt_compile(sum_of_many, NULL, false);
+    scope = weft_scope_open();
+    for (int i = 0; i < MANY; i++) in[i] = square(w, i, "S(0)");
+    for (int call = 0; call < 3; call++) {
+        WT_ALL(weft_compiled_call(compiled, in, MANY, &out, 1) == WEFT_OK);
+        WT_ALL(weft_backward(weft_sum_all(out)) == WEFT_OK);
+    }
+    WT_ALL(weft_grad(in[MANY - 1]) != NULL);
+    weft_scope_close(scope);
+}
+
+int main(int argc, char **argv) { return wt_main(argc, argv, "gradients"); }
