@@ -15,7 +15,7 @@
 
 enum { ROUNDS = 7 };
 
-typedef weft_tensor *bench_call(weft_tensor *const *in);
+typedef weft_tensor *bench_large_op(weft_tensor *const *in);
 
 static weft_tensor *noise(const int64_t *shape, int ndim, int stream)
 {
@@ -26,7 +26,7 @@ static weft_tensor *noise(const int64_t *shape, int ndim, int stream)
 }
 
 /* Seconds of CPU time of a call, with gradients of the n leaves when one is given. */
-static double once(bench_call *call, weft_tensor *const *in, int n, weft_tensor *gradient)
+static double once(bench_large_op *call, weft_tensor *const *in, int n, weft_tensor *gradient)
 {
     weft_scope *scope = weft_scope_open();
     double began = bench_cpu_now();
@@ -40,7 +40,7 @@ static double once(bench_call *call, weft_tensor *const *in, int n, weft_tensor 
 }
 
 /* ops.ms.KEY and ops.ms.KEY_backward, the best of the rounds; the second with the first in it. */
-static void measure(bench_call *call, weft_tensor *const *in, int n, const char *key)
+static void measure(bench_large_op *call, weft_tensor *const *in, int n, const char *key)
 {
     weft_scope *scope = weft_scope_open();
     double forward = INFINITY, both = INFINITY;
@@ -204,7 +204,7 @@ static weft_tensor *call_sum(weft_tensor *const *in)
 static weft_tensor *call_product(weft_tensor *const *in) { return weft_matmul(in[0], in[2]); }
 
 /* The clock's seconds, and those of CPU time in this thread, of a call. */
-static void time_call(bench_call *call, weft_tensor *const *in, double *clock, double *cpu)
+static void time_call(bench_large_op *call, weft_tensor *const *in, double *clock, double *cpu)
 {
     weft_scope *scope = weft_scope_open();
 
@@ -226,7 +226,7 @@ static void run_two_threads(void)
     enum { TURNS = 41 };
     static const struct {
         const char *name;
-        bench_call *call;
+        bench_large_op *call;
     } ops[] = {{"add", call_add},         {"gelu", call_gelu},       {"lgamma", call_lgamma},
                {"softmax", call_softmax}, {"layer_norm", call_norm}, {"sum_rows", call_sum},
                {"matmul", call_product}};

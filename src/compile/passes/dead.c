@@ -1,7 +1,11 @@
 /*
  * dead.c: nodes whose results nobody reads. It goes from the last node to the first, so that what
- * only a dead node reads is dead too. A move is dead with its collectives: that follows from the
- * list, which is the same on all ranks.
+ * only a dead node reads is dead too.
+ *
+ * A move is dead with its collectives: that follows from the list before lowering, which is the
+ * same on all ranks. After it, collectives stay: of terms that go to one rank alone (a move to a
+ * partial layout) the other ranks read nothing, and what they then could do without that rank still
+ * needs.
  */
 #include "base/mem.h"
 #include "compile/passes/passes.h"
@@ -24,12 +28,17 @@ static bool is_read(const struct wf_list_node *node, const struct walk *walk)
     return false;
 }
 
+static bool keeps_collectives(const struct wf_op_list *list)
+{
+    return list->keeps_collectives || list->lowered;
+}
+
 /* A view is there for readers of the list: it goes when nothing else reads its bytes. */
 static bool is_needed(const struct wf_op_list *list, const struct wf_list_node *node,
                       const struct walk *walk)
 {
     if (wf_list_node_has_effect(list, node)) return true;
-    if (list->keeps_collectives && wf_list_node_communicates(node)) return true;
+    if (keeps_collectives(list) && wf_list_node_communicates(node)) return true;
     return is_read(node, walk);
 }
 
@@ -44,7 +53,7 @@ int wf_pass_dead(struct wf_op_list *list)
         if (node->kind == WF_LIST_WAIT) { /* with its start */
             const struct wf_list_node *start = &list->nodes[node->started];
 
-            node->dead = !list->keeps_collectives && !wf_list_node_has_effect(list, start) &&
+            node->dead = !keeps_collectives(list) && !wf_list_node_has_effect(list, start) &&
                          !is_read(start, &walk);
         } else {
             node->dead = !is_needed(list, node, &walk);
