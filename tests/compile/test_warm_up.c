@@ -188,6 +188,71 @@ WT_TEST_TIMES_IN_WORLD(warm_up__leaves_no_trace, w, i, 6)
     weft_release(k.count);
 }
 
+/* ---- replicas, and compiled modules ---- */
+
+FUNCTION(loss_of) { GIVE(weft_gpt_loss(state, in[0], in[1])); }
+
+static weft_module *new_replicas(struct wt_world *w)
+{
+    weft_module *gpt;
+
+    weft_manual_seed(5);
+    gpt = wt_own(weft_gpt((weft_gpt_config){
+        .vocab = VOCAB, .context = CONTEXT, .width = 16, .heads = 4, .layers = 1}));
+    WT_ALL(weft_data_parallel(gpt, w->mesh, (weft_data_parallel_config){0}) == WEFT_OK);
+    return gpt;
+}
+
+/* Buckets of gradients do not hear of the warm-up, neither before the first step nor between two.
+ */
+WT_TEST_TIMES_IN_WORLD(warm_up__is_not_heard_by_gradient_hooks, w, i, 4)
+{
+    weft_module *gpt[2] = {new_replicas(w), new_replicas(w)};
+    weft_compiled *compiled = wt_compile(loss_of, gpt[0], i % 2);
+    weft_optim *optim[2];
+    int first = i / 2;
+
+    for (int k = 0; k < 2; k++)
+        optim[k] = wt_own(weft_adamw(gpt[k], (weft_adamw_config){.lr = 1e-2}));
+    for (int step = 0; step < STEPS; step++) {
+        if (step == first) {
+            weft_ledger_reset(w->ledger);
+            WT_ALL(warm_up(compiled, step) == WEFT_OK);
+            WT_EQ(weft_ledger_count(w->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL), 0);
+        }
+        for (int k = 0; k < 2; k++) {
+            weft_scope *scope = weft_scope_open();
+            weft_tensor *in[] = {tokens(7 + step, 3 + wt_rank()), tokens(5, step)}, *loss;
+            bool plain = k || step < first;
+
+            WT_ALL((plain ? loss_of(in, 2, &loss, 1, gpt[k])
+                          : weft_compiled_call(compiled, in, 2, &loss, 1)) == WEFT_OK);
+            WT_ALL(weft_data_parallel_backward(gpt[k], loss, BATCH * CONTEXT) == WEFT_OK);
+            WT_ALL(weft_step(optim[k]) == WEFT_OK);
+            weft_scope_close(scope);
+        }
+        WT_NEAR_PARAMETERS(gpt[0], gpt[1], WT_EXACT);
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).replays, STEPS - first);
+}
+
+WT_TEST_IN_WORLD(warm_up__is_for_compiled_modules_too, w)
+{
+    WT_BOTH_WAYS(fullgraph)
+    {
+        weft_module *mlp = wt_own(weft_mlp((weft_mlp_config){.in = 6, .hidden = 8, .out = 6}));
+        weft_tensor *x = wt_whole(WEFT_F32, 1, 5, 6), *want = weft_call(mlp, x);
+
+        WT_ALL(weft_compile_module(mlp, NULL, (weft_compile_config){.fullgraph = fullgraph}) ==
+               WEFT_OK);
+        WT_ALL(weft_compiled_warm_up(weft_module_compiled(mlp), &x, 1, 1) == WEFT_OK);
+        WT_ALL(!has_gradients(mlp));
+        WT_ALL(wt_near_tensors(weft_call(mlp, x), want, WT_EXACT));
+        WT_EQ(weft_compiled_get_counts(weft_module_compiled(mlp)).captures, 1);
+        WT_EQ(weft_compiled_get_counts(weft_module_compiled(mlp)).replays, 1);
+    }
+}
+
 /* ---- what is asked for without need, and what is refused ---- */
 
 FUNCTION(add_one) { GIVE(weft_add_scalar(in[0], 1)); }
