@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Prints the polynomial coefficients of src/kernels/cpu/isa/vmath.h (needs mpmath).
+"""Prints the polynomial coefficients of src/kernels/cpu/isa/vmath.h and of pointwise/ beside it (needs mpmath).
 
 Each is the interpolant at Chebyshev points, computed with 60 digits; its largest error on the
 interval is printed beside it. exp: (e^r - 1 - r) / r^2. log: (log m / s - 2) / s^2 over s^2 with
 s = (m - 1) / (m + 1). mills: (t + K) e^(t^2/2) Phi(-t) over u = (t - K) / (t + K).
-sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2.
+sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2. brief: what bf16 needs of exp and mills. erfinv: erfinv(y) / y
+over w - M for w = -log(1 - y^2), and over its root less M; each coefficient is rounded to f32 before those above it are
+fitted, and M is such that the first loses nothing.
 """
+import struct
+
 import mpmath as mp
 
 mp.mp.dps = 60
@@ -48,6 +52,29 @@ def sin_over(z):
     return mp.sin(v * mp.pi / 2) / v if v > 1e-20 else mp.pi / 2
 
 
+def rounded(value):
+    return mp.mpf(struct.unpack("f", struct.pack("f", float(value)))[0])
+
+
+def show_rounded(name, f, lo, hi, degree):
+    n = 60
+    x = [(lo + hi) / 2 + (hi - lo) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * n)) for i in range(n)]
+    y, c = [f(v) for v in x], []
+    while len(c) <= degree:
+        rest = mp.matrix([[v**j / w for j in range(len(c), degree + 1)] for v, w in zip(x, y)])
+        want = mp.matrix([1 - sum(a * v**j for j, a in enumerate(c)) / w for v, w in zip(x, y)])
+        c.append(rounded(mp.lu_solve(rest, want)[0]))
+    worst = max(abs(sum(a * v**j for j, a in enumerate(c)) / w - 1) for v, w in zip(x, y))
+    print(f"{name}: degree {degree}, relative error {mp.nstr(worst, 3)}")
+    for a in c:
+        print("   ", mp.nstr(a, 9, min_fixed=-4, max_fixed=4))
+
+
+def erfinv_over(w):
+    y = mp.sqrt(-mp.expm1(-w))
+    return mp.erfinv(y) / y if w > 1e-20 else mp.sqrt(mp.pi) / 2
+
+
 HALF_LN2 = mp.log(2) / 2 * mp.mpf("1.0001")
 S_MAX = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) * mp.mpf("1.0001")
 
@@ -61,3 +88,8 @@ if __name__ == "__main__":
         show(f"mills {name}, K = {k}", mills(mp.mpf(k)), -1, u, degree, digits)
     show("sin f32", sin_over, 1e-12, 0.2501, 3, 9)
     show("cos f32", lambda z: mp.cos(mp.sqrt(z) * mp.pi / 2), 0, 0.2501, 4, 9)
+    show("brief exp", exp2nd, -HALF_LN2, HALF_LN2, 2, 9)
+    show("brief mills, K = 3", mills(mp.mpf(3)), -1, mp.mpf("10.3") / mp.mpf("16.3"), 5, 9)
+    near, far = mp.mpf("2.625"), mp.mpf("3.1171875")
+    show_rounded("erfinv near", lambda t: erfinv_over(t + near), -near, mp.mpf("5.5") - near, 10)
+    show_rounded("erfinv far", lambda t: erfinv_over((t + far) ** 2), mp.sqrt(5.5) - far, 4 - far, 9)

@@ -6,13 +6,14 @@ run: python ops_large.py
 """
 
 import math
+import pathlib
+import re
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
 
-from common import result
+from common import best_cpu_seconds, result
 
 COLUMNS, ROUNDS = 256, 7
 SIZES = {"4k": 4 << 10, "256k": 256 << 10, "16m": 16 << 20}
@@ -96,10 +97,8 @@ OPS |= {
     "mse": lambda o: F.mse_loss(o["x"], o["y"]),
     "bce_logits": lambda o: F.binary_cross_entropy_with_logits(o["x"], o["below"]),
 }
-FORWARD = set("sign ceil floor round trunc frac digamma sinc logical_not isnan isinf isfinite floor_divide fmod remainder fmax "
-              "fmin copysign eq ne lt ge logical_and logical_or lerp_tensor add_in_place to_f32 to_f64 to_i64 transposed flip "
-              "roll pad repeat tril scatter scatter_add prod amin amax_columns any all count_nonzero argmax std norm_1 norm_most "
-              "cumprod topk sort".split())
+TABLE = pathlib.Path(__file__).parent.parent / "support" / "op_rows.def"
+WAYS = dict(re.findall(r"^OP\((\w+), +(BOTH|FORWARD)", TABLE.read_text(), re.M))
 LEAVES = ("x", "both", "above", "below")
 
 
@@ -115,17 +114,9 @@ def operands(dtype, size):
 
 
 def seconds_of(call):
+    """Of one call, in rounds of 2 ms or more."""
     call()
-    start = time.process_time()
-    call()
-    calls = 1 + int(2e-3 / (time.process_time() - start + 1e-7))
-    times = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        for _ in range(calls):
-            call()
-        times.append((time.process_time() - start) / calls)
-    return min(times)
+    return best_cpu_seconds(call, 1 + int(2e-3 / (best_cpu_seconds(call, 1, 1) + 1e-7)), ROUNDS)
 
 
 def with_gradient(op, o, gradient):
@@ -136,11 +127,13 @@ def with_gradient(op, o, gradient):
 
 def main():
     word = sys.argv[1] if len(sys.argv) > 1 else ""
+    if set(OPS) != set(WAYS):
+        sys.exit(f"rows of one side alone: {sorted(set(OPS) ^ set(WAYS))}")
     torch.set_num_threads(1)
     for type_name, dtype in DTYPES.items():
         for size_name, size in SIZES.items():
             keys = {name: f"ops.ns.{name}.{type_name}.{size_name}" for name in OPS}
-            backward_keys = {name: f"ops.ns.{name}_backward.{type_name}.{size_name}" for name in OPS if name not in FORWARD}
+            backward_keys = {name: f"ops.ns.{name}_backward.{type_name}.{size_name}" for name in OPS if WAYS[name] == "BOTH"}
             if not any(word in key for key in [*keys.values(), *backward_keys.values()]):
                 continue
             o = operands(dtype, size)

@@ -3,12 +3,11 @@
 ops_large.py [WORD]: only groups whose name has it."""
 
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
 
-from common import result
+from common import best_cpu_seconds, result
 
 ROUNDS = 7
 
@@ -18,14 +17,11 @@ def noise(*shape):
 
 
 def best(call, leaves):
-    times = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
+    def clear():
         for leaf in leaves:
             leaf.grad = None
-    return 1e3 * min(times)
+
+    return 1e3 * best_cpu_seconds(call, 1, ROUNDS, clear)
 
 
 def measure(call, leaves, key, warm=1):

@@ -20,7 +20,8 @@ WEFT_API weft_tensor *weft_reshape(weft_tensor *x, const int64_t *shape, int ndi
  * ranks have (an uneven shard of a dim with others behind it) the input is redistributed first,
  * which weft_guard_open can forbid.
  * fails: WEFT_ERR_SHAPE where a copy would be needed: where dims that are joined do not lie as one.
- *        That follows from this rank's strides, and ends the job where shards differ in shape
+ *        That follows from this rank's strides, and ends the job where those of other ranks may
+ *        differ: where shards differ in shape, or come from weft_from_local without a stride
  */
 WEFT_API weft_tensor *weft_view(weft_tensor *x, const int64_t *shape, int ndim);
 /** Dims `start` to `end`, both included, as one; all as one; one as several, of whose sizes one may

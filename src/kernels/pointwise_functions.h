@@ -5,6 +5,9 @@
  */
 #pragma once
 
+/** A bound; what is not a number stays. One instruction each where vectors have it. */
+#define WF_NOT_BELOW(v, low) ((v) < (low) ? (low) : (v))
+#define WF_NOT_ABOVE(v, high) ((v) > (high) ? (high) : (v))
 /** The number nearest to v between two. */
 #define WF_BETWEEN(v, low, high) ((v) < (low) ? (low) : (v) > (high) ? (high) : (v))
 /** log(1 + e^v), without overflow. */

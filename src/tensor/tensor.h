@@ -43,8 +43,8 @@ struct weft_tensor {
 weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, void *data,
                            const char *origin);
 
-/** What follows from this rank's strides need not be the same on the others: shards differ in shape, or a
- * program has wrapped them. */
+/** What follows from this rank's strides need not be the same on the others: shards differ in
+ * shape, or a program has wrapped them. */
 static inline bool wf_strides_may_differ(const weft_tensor *t)
 {
     return t->layout->mesh &&

@@ -18,11 +18,12 @@ static long double exact_dgelu(long double x)
 
 static long double exact_silu(long double x) { return x / (1 + expl(-x)); }
 
-/* By bisection of erf, of erfc where erf is near 1. */
+/* By bisection of erf, of erfc where erf is near 1; near 0 a straight line. */
 static long double exact_erfinv(long double y)
 {
     long double low = 0, high = 7, size = fabsl(y);
 
+    if (size < 1e-11L) return y * sqrtl(acosl(-1)) / 2;
     for (int i = 0; i < 120; i++) {
         long double x = (low + high) / 2;
         bool less = size > 0.5L ? erfcl(x) > 1 - size : erfl(x) < size;
@@ -154,6 +155,8 @@ static const struct {
     {"erfc", wf_cpu_erfc, erfcl, 0, 9},
     {"lgamma", wf_cpu_lgamma, lgammal, 1e-45, 1e36},
     {"sigmoid", wf_cpu_sigmoid, exact_sigmoid, 0, 87},
+    {"silu", wf_cpu_silu, exact_silu, 0, 89},
+    {"erfinv", wf_cpu_erfinv, exact_erfinv, 0, 0.99999997},
 };
 enum { EVERYWHERE = sizeof everywhere / sizeof *everywhere, OF_AN_EXPONENT = 128 };
 

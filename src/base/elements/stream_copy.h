@@ -11,8 +11,9 @@
 
 enum { WF_ROW_PIECE = 512, WF_ROW_MOST = 8192, WF_LINE = 64 };
 
-/** memcpy; rows of half a KiB to some KiB in pieces, because the C library copies longer ones backwards
- *  where the two sides lie alike within their pages, as rows often do, and nothing foresees that. */
+/** memcpy; rows of half a KiB to some KiB in pieces, because the C library copies longer ones
+ * backwards where the two sides lie alike within their pages, as rows often do, and nothing
+ * foresees that. */
 static inline void wf_copy_row(void *to, const void *from, size_t bytes)
 {
     const char *x = (const char *)from;

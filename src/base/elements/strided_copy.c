@@ -91,8 +91,7 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
 
 void wf_strided_copy_stream(struct wf_strided_copy *copy, int64_t total)
 {
-    copy->streamed =
-        copy->loops > 0 && !copy->tiled && wf_is_streamed(total, (int64_t)copy->run);
+    copy->streamed = copy->loops > 0 && !copy->tiled && wf_is_streamed(total, (int64_t)copy->run);
 }
 
 int64_t wf_row_major_strides(int64_t *stride, const int64_t *shape, int ndim)

@@ -59,8 +59,8 @@ enum { WF_INDEX_BLOCK = 256 };
 typedef void wf_index_visit(const struct wf_index_walk *walk, const void *with, char *table,
                             int64_t n, const int64_t *place, char *rows);
 
-/** The same where rows are single elements, indices i64, each after the other, and count one dim that
- *  this rank has whole. */
+/** The same where rows are single elements, indices i64, each after the other, and count one dim
+ * that this rank has whole. */
 typedef void wf_index_visit_plain(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
                                   const void *with, char *table, int64_t n, const int64_t *at,
                                   char *rows);
@@ -69,8 +69,8 @@ typedef void wf_index_visit_plain(const struct wf_kernel_call *k, const struct w
 int64_t wf_index_from_end(const struct wf_kernel_call *k, const struct wf_index_walk *walk,
                           int64_t v);
 
-/** The loop of a wf_index_visit_plain: `to` is the element of the table, `*row` what lies on the other
- *  side. Index, check and element in one pass take half as long as one after the other. */
+/** The loop of a wf_index_visit_plain: `to` is the element of the table, `*row` what lies on the
+ * other side. Index, check and element in one pass take half as long as one after the other. */
 #define WF_EACH_INDEXED_ELEMENT(row_type, type, statement)                                         \
     {                                                                                              \
         const uint64_t global = (uint64_t)walk->index[0].global;                                   \

@@ -8,6 +8,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/error.h"
+#include "ops/call_dims.h"
 #include "ops/op_functions.h"
 
 /* What was recorded stays as it is; under weft_no_grad leaves may be written. */
@@ -130,15 +131,6 @@ weft_status weft_zero_(weft_tensor *t) { return weft_fill_(t, 0); }
 
 /* ---- copies ---- */
 
-static bool broadcasts_to(const struct wf_tensor_desc *x, const struct wf_tensor_desc *to)
-{
-    int missing = to->ndim - x->ndim;
-
-    for (int d = 0; d < x->ndim && missing >= 0; d++)
-        if (x->global[d] != to->global[d + missing] && x->global[d] != 1) return false;
-    return missing >= 0;
-}
-
 static weft_status fail_copy(const char *what, const weft_tensor *into, const weft_tensor *x)
 {
     char ours[256], theirs[256];
@@ -182,7 +174,8 @@ weft_status weft_copy_(weft_tensor *into, weft_tensor *x)
     WF_TRY(wf_tensor_need_alive(x, "copy_"));
     WF_NEED(!into->node, WEFT_ERR_STATE, "copy_: the tensor is the result of a recorded op");
     mesh = into->layout->mesh;
-    if (!broadcasts_to(&x->layout->desc, &into->layout->desc)) return fail_copy("shapes", into, x);
+    if (!wf_repeats_to(&x->layout->desc, into->layout->desc.global, weft_ndim(into)))
+        return fail_copy("shapes", into, x);
     if (x->layout->mesh != mesh && (x->layout->mesh || x->layout->numel != 1))
         return fail_copy("layouts", into, x);
     x = bring_to(into, x);

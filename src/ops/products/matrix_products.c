@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "ops/call_dims.h"
 #include "ops/op_functions.h"
 #include "ops/products/integer_products.h"
 #include "tensor/scope.h"
@@ -141,14 +142,9 @@ static weft_tensor *scaled(weft_tensor *t, double by)
 static weft_status check_addend(const char *name, const weft_tensor *t, const int64_t *shape,
                                 int ndim)
 {
-    int missing = ndim - weft_ndim(t);
-    bool broadcasts = missing >= 0;
     char text[200];
 
-    for (int d = 0; broadcasts && d < weft_ndim(t); d++)
-        broadcasts =
-            t->layout->desc.global[d] == 1 || t->layout->desc.global[d] == shape[missing + d];
-    if (broadcasts) return WEFT_OK;
+    if (wf_repeats_to(&t->layout->desc, shape, ndim)) return WEFT_OK;
     weft_tensor_format(t, text, sizeof text);
     return WF_FAIL(WEFT_ERR_SHAPE, "%s: %s does not repeat to the product's %d dims", name, text,
                    ndim);

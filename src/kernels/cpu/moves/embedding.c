@@ -70,8 +70,8 @@ enum { AHEAD = 4 };
 static void ask_for_row(const struct wf_kernel_call *k, const struct lookup *p, const void *index,
                         int64_t i, const char *table, int64_t row_step)
 {
-    int64_t row = k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i]
-                                              : ((const int32_t *)index)[i];
+    int64_t row =
+        k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
 
     row -= p->table->offset[p->rows];
     if (row >= 0 && row < p->table->shape[p->rows])
@@ -97,8 +97,7 @@ static void embedding_run(const struct wf_kernel_call *k, void *const *out, cons
         int64_t row = local_row_of_index(k, p, index, i);
         const char *from = table + table_of_index(p, i) * item_step + row * row_step;
 
-        if (far && i + AHEAD < p->index.rows)
-            ask_for_row(k, p, index, i + AHEAD, table, row_step);
+        if (far && i + AHEAD < p->index.rows) ask_for_row(k, p, index, i + AHEAD, table, row_step);
         if (row < 0)
             memset(to, 0, (size_t)(cols * p->bytes));
         else if (streamed)

@@ -57,7 +57,7 @@ static void take_rows(const struct wf_index_walk *walk, const void *with, char *
                              char *rows)                                                           \
     {                                                                                              \
         (void)with;                                                                                \
-        WF_EACH_INDEXED_ELEMENT(type, type, *row = *to)                                                  \
+        WF_EACH_INDEXED_ELEMENT(type, type, *row = *to)                                            \
     }
 TAKE_ELEMENTS(take_2_bytes, uint16_t)
 TAKE_ELEMENTS(take_4_bytes, uint32_t)

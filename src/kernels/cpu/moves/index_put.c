@@ -72,7 +72,7 @@ static join_row *const joins[WEFT_DTYPE_COUNT][JOIN_COUNT] = {
 struct put {
     struct wf_index_walk walk;
     struct wf_strided_copy begin; /* the table into the result; nothing without a table */
-    bool from_zero, reserved; /* scratch */
+    bool from_zero, reserved;     /* scratch */
     struct wf_operand rows;
     int row_operand, table_operand, index_operand[WF_MAX_INDICES];
     join_row *join;                     /* NULL: put */
@@ -229,8 +229,8 @@ static weft_status choose_join(struct put *p, const struct wf_kernel_call *k, in
     return WEFT_OK;
 }
 
-/* Rows of 16-bit floats are added as they are; others are made wide first, and f16 element by element,
- * which takes long without vectors. */
+/* Rows of 16-bit floats are added as they are; others are made wide first, and f16 element by
+ * element, which takes long without vectors. */
 static void choose_rows(struct put *p, uint8_t dtype)
 {
     p->narrow_rows = p->widen && p->add_row && (p->walk.row_elements > 1 || dtype == WEFT_BF16);

@@ -1,13 +1,13 @@
 /*
- * bf16_functions.h: what pointwise loops of bf16 do otherwise than those of f32: fewer terms, right to
- * 2^-14 where bf16 has 2^-9, and a shorter rounding. Coefficients: tools/fit_vmath.py.
+ * bf16_functions.h: what pointwise loops of bf16 do otherwise than those of f32: fewer terms, right
+ * to 2^-14 where bf16 has 2^-9, and a shorter rounding. Coefficients: tools/fit_vmath.py.
  */
 #pragma once
 
 #include "kernels/cpu/isa/vmath.h"
 
-/** Round to nearest even. What is no number comes from bf16 here, so that its lower bits are 0, and stays
- *  one; a scalar is made so by bf16_scalar. */
+/** Round to nearest even. What is no number comes from bf16 here, so that its lower bits are 0, and
+ * stays one; a scalar is made so by bf16_scalar. */
 static inline wf_bf16 bf16_of_computed(float value)
 {
     uint32_t bits = bits_f32(value);

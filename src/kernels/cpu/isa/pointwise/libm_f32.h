@@ -35,7 +35,8 @@ static inline float exp_near_0_f32(float x)
 {
     float shifted, r = reduce_f32(x, 0, &shifted), p = 1.0f + (r + r * r * exp_tail_f32(r));
 
-    return real_f32(bits_f32(p) + (bits_f32(shifted) << 23)); /* the lower bits are the exponent's */
+    p = real_f32(bits_f32(p) + (bits_f32(shifted) << 23)); /* the lower bits are the exponent's */
+    return p + (x - x);                                    /* NaN stays */
 }
 
 /** To 1 an odd polynomial, beyond it 1 - e^(x Q(x)), which is 1 from 4 on. */

@@ -1,15 +1,15 @@
 /*
- * special_functions_f32.h: functions of special_functions.h for f32 on the CPU, without branches, so that
- * loops around them vectorise: within 2 ulp (tests/kernels/test_vmath.c). In double:
+ * special_functions_f32.h: functions of special_functions.h for f32 on the CPU, without branches,
+ * so that loops around them vectorise: within 2 ulp (tests/kernels/test_vmath.c). In double:
  *
- *   lgamma    Stirling's series behind z = x + 7, below 7 less log of x .. x + 6; below 0 reflected. The
- *             logarithms of the product and of the reflection are one.
+ *   lgamma    Stirling's series behind z = x + 7, below 7 less log of x .. x + 6; below 0
+ *             reflected. The logarithms of the product and of the reflection are one.
  *   digamma   its derivative alike: the sum of 1 / (x + i) is the product's slope over the product
  *
  * In f32, with coefficients of tools/fit_vmath.py:
  *
- *   erfinv    y times a polynomial of w = -log(1 - y^2), from w = 5.5 on of its root, as Giles (2010,
- *             Approximating the erfinv function) divides it
+ *   erfinv    y times a polynomial of w = -log(1 - y^2), from w = 5.5 on of its root, as
+ *             Giles (2010, Approximating the erfinv function) divides it
  */
 #pragma once
 
