@@ -7,21 +7,32 @@
 namespace
 {
 
-/* The number of every output, and what the result is finished by, is p. Squares of f32 may be
- * larger than any f32. */
+/* The number of every output, and what the result is finished by, is p: 0, 1 or 2. Squares of f32
+ * may be larger than any f32. */
 template <class E, class Out> struct norm_to : reduction<E, double, double, Out, take_sum> {
     static __device__ double start() { return 0; }
     static __device__ double map(real<E> v, double p)
     {
         double size = v < 0 ? -(double)v : (double)v;
 
-        return p == 2 ? size * size : p == 1 ? size : p == 0 ? size != 0 : pow(size, p);
+        return p == 2 ? size * size : p == 1 ? size : size != 0;
     }
     static __device__ Out finish(double value, double p)
     {
-        double root = p == 2 ? sqrt(value) : p == 1 || p == 0 ? value : pow(value, 1 / p);
+        return from_real<Out>((real<Out>)(p == 2 ? sqrt(value) : value));
+    }
+};
 
-        return from_real<Out>((real<Out>)root);
+/* Of another p than 0, 1 and 2. */
+template <class E, class Out> struct power_to : norm_to<E, Out> {
+    static const bool has_long_map = true;
+    static __device__ double map(real<E> v, double p)
+    {
+        return pow(v < 0 ? -(double)v : (double)v, p);
+    }
+    static __device__ Out finish(double value, double p)
+    {
+        return from_real<Out>((real<Out>)pow(value, 1 / p));
     }
 };
 
@@ -63,7 +74,9 @@ extern "C" weft_status wf_cuda_norm(struct wf_kernel_call *k)
     if (isinf(p))
         return prepare_reduce(k, p > 0 ? of_floats<largest_to>::runs : of_floats<least_to>::runs,
                               false, 1, 0);
-    return prepare_reduce(k, of_floats<norm_to>::runs, false, p, p);
+    return prepare_reduce(
+        k, p == 0 || p == 1 || p == 2 ? of_floats<norm_to>::runs : of_floats<power_to>::runs, false,
+        p, p);
 }
 
 extern "C" weft_status wf_cuda_deviation(struct wf_kernel_call *k)

@@ -38,6 +38,9 @@ template <class E, class Part, class Total, class Out, class Take> struct reduct
     typedef Out out;
     typedef Take take;
     typedef real<E> number;
+    /* Of many columns at once it would be too many instructions: nvcc would take arrays to local
+     * memory instead. */
+    static const bool has_long_map = false;
     static __device__ part map(real<E> v, part) { return (part)v; }
     static __device__ out finish(total value, double) { return from_real<out>((real<out>)value); }
 };
@@ -136,6 +139,7 @@ __device__ __forceinline__ void reduce_rows(const columns &p, const E *x,
          r += ROWS_AT_ONCE * blockDim.y) {
         typename Op::part part[n];
 
+#pragma unroll
         for (int i = 0; i < n; i++) part[i] = Op::start();
 #pragma unroll
         for (int k = 0; k < ROWS_AT_ONCE; k++) {
@@ -143,8 +147,10 @@ __device__ __forceinline__ void reduce_rows(const columns &p, const E *x,
 
             if (row >= end) continue;
             neighbours v = *(const neighbours *)(x + map_offset(p.reduced, row));
+#pragma unroll
             for (int i = 0; i < n; i++) part[i] = take(part[i], Op::map(to_real(v.at[i]), q[i]));
         }
+#pragma unroll
         for (int i = 0; i < n; i++) value[i] = take(value[i], (typename Op::total)part[i]);
     }
 }
@@ -166,11 +172,14 @@ __global__ void __launch_bounds__(BLOCK, 2)
     total value[n];
     typename Op::part q[n];
 
+#pragma unroll
     for (int i = 0; i < n; i++) value[i] = Op::start();
+#pragma unroll
     for (int i = 0; i < n && column + i < p.columns; i++)
         q[i] = number_of<Op>(p.pieces, outer * p.columns + column + i, numbers);
     if (column < p.columns)
         reduce_rows<Op, E, n>(p, x + map_offset(p.kept, outer) + column, q, value);
+#pragma unroll
     for (int i = 0; i < n; i++) shared[threadIdx.y][i * line + threadIdx.x] = value[i];
     __syncthreads();
     for (int i = threadIdx.y * COLUMN_THREADS + threadIdx.x; i < COLUMN_THREADS * n;
@@ -251,7 +260,7 @@ void run_reduce(const wf_kernel_call *k, void *const *out, const void *const *in
     if (!p->along_columns)
         launch_lines<Op, E>(k, x, numbers, y, partial, scale);
     else if (p->packed && (uintptr_t)x % sizeof(pack<E>) == 0)
-        launch_columns<Op, E, pack<E>::n>(k, x, numbers, y, partial, scale);
+        launch_columns<Op, E, Op::has_long_map ? 1 : pack<E>::n>(k, x, numbers, y, partial, scale);
     else
         launch_columns<Op, E, 1>(k, x, numbers, y, partial, scale);
     if (p->pieces > 1)
