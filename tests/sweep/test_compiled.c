@@ -11,12 +11,6 @@
 
 enum { CALLS = 3 };
 
-/* Those whose index tables are made on the host: in segments they run as they are. */
-static bool is_replayed(const char *name, bool fullgraph)
-{
-    return fullgraph || (strcmp(name, "flip") != 0 && strcmp(name, "pad__reflect") != 0);
-}
-
 static weft_status function(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
                             void *state)
 {
@@ -98,8 +92,7 @@ static void check(struct wt_world *w, const struct wt_call *call, bool fullgraph
         given = check_call(w, &sampled, call, compiled, sharded, k);
     if (given) {
         wt_note("%s: %s", call->name, weft_compiled_reason(compiled));
-        if (is_replayed(call->name, fullgraph))
-            WT_EQ(weft_compiled_get_counts(compiled).replays, CALLS - 1);
+        WT_EQ(weft_compiled_get_counts(compiled).replays, CALLS - 1);
     }
     weft_compiled_release(compiled);
     wt_sampled_close(&sampled);
