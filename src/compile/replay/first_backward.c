@@ -8,57 +8,55 @@
 #include "base/mem.h"
 #include "ops/dispatch_op.h"
 
-static void keep_gradient_layouts(struct wf_instance *instance)
+static void keep_gradient_layouts(struct wf_taped_call *call)
 {
-    struct wf_variant *variant = instance->variant;
+    struct wf_variant *variant = call->variant;
     int n = variant->forward->n_results;
 
     variant->gradient_layouts = wf_calloc((size_t)n + 1, sizeof(struct wf_layout *));
     for (int i = 0; i < n; i++)
-        if (instance->grads[i])
-            variant->gradient_layouts[i] = wf_layout_retain(instance->grads[i]->layout);
+        if (call->grads[i]) variant->gradient_layouts[i] = wf_layout_retain(call->grads[i]->layout);
 }
 
 /* The block is also that of another gradient, or of a tensor that the forward knows. */
-static bool shares_block(const struct wf_instance *instance, int i)
+static bool shares_block(const struct wf_taped_call *call, int i)
 {
-    const struct wf_captured_forward *captured = &instance->captured;
-    const struct wf_block *block = instance->grads[i]->block;
+    const struct wf_captured_forward *captured = &call->captured;
+    const struct wf_block *block = call->grads[i]->block;
 
     for (int j = 0; j < i; j++)
-        if (instance->grads[j] && instance->grads[j]->block == block) return true;
+        if (call->grads[j] && call->grads[j]->block == block) return true;
     for (int b = 0; b < captured->n_blocks; b++)
         if (captured->blocks[b].block == block) return true;
     return false;
 }
 
 /* Row-major, and each with bytes of its own: so a replay reads them. */
-static weft_status make_gradients_inputs(struct wf_instance *instance)
+static weft_status make_gradients_inputs(struct wf_taped_call *call)
 {
-    for (int i = 0; i < instance->captured.n_out; i++) {
-        weft_tensor *grad = instance->grads[i];
+    for (int i = 0; i < call->captured.n_out; i++) {
+        weft_tensor *grad = call->grads[i];
 
-        if (!grad || (grad->layout->desc.contiguous && !shares_block(instance, i))) continue;
+        if (!grad || (grad->layout->desc.contiguous && !shares_block(call, i))) continue;
         grad = weft_retain(grad->layout->desc.contiguous ? weft_clone(grad)
                                                          : wf_copy_row_major_for_view(grad));
         if (!grad) return weft_error_status();
-        weft_release(instance->grads[i]);
-        instance->grads[i] = grad;
+        weft_release(call->grads[i]);
+        call->grads[i] = grad;
     }
     return WEFT_OK;
 }
 
-static void release_nothing(void *instance) { (void)instance; }
+static void release_nothing(void *call) { (void)call; }
 
 /* Passes the gradients of up to WF_NODE_INPUTS results on to the inner tape: result v[0] and on. */
 static void vjp_results(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads)
 {
-    struct wf_instance *instance = node->context;
+    struct wf_taped_call *call = node->context;
 
     (void)grad;
     for (int i = (int)node->v[0], n = 0; n < node->n_in; i++)
-        if (instance->variant->forward->results[i].requires_grad)
-            in_grads[n++] = instance->grads[i];
+        if (call->variant->forward->results[i].requires_grad) in_grads[n++] = call->grads[i];
 }
 
 static void vjp_all_results(const struct wf_tape_node *node, weft_tensor *grad,
@@ -68,7 +66,7 @@ static void vjp_all_results(const struct wf_tape_node *node, weft_tensor *grad,
 }
 
 /* A number behind some results, the first of which is number `first`. gives: NULL: no memory */
-static weft_tensor *number_behind(struct wf_instance *instance, weft_tensor *const *results, int n,
+static weft_tensor *number_behind(struct wf_taped_call *call, weft_tensor *const *results, int n,
                                   int first)
 {
     weft_tensor *number = wf_number_like(results[0], 0);
@@ -77,27 +75,26 @@ static weft_tensor *number_behind(struct wf_instance *instance, weft_tensor *con
     if (!number) return NULL;
     node =
         wf_tape_record(number, first < 0 ? vjp_all_results : vjp_results, "compiled", results, n);
-    node->context = instance;
+    node->context = call;
     node->release_context = release_nothing;
     node->v[0] = first;
     return number;
 }
 
-static weft_status walk_inner_tape(struct wf_instance *instance)
+static weft_status walk_inner_tape(struct wf_taped_call *call)
 {
     weft_tensor *some[WF_NODE_INPUTS], *numbers[WF_NODE_INPUTS], *root;
-    int n = 0, n_numbers = 0, first = 0, n_out = instance->captured.n_out;
+    int n = 0, n_numbers = 0, first = 0, n_out = call->captured.n_out;
 
     for (int i = 0; i < n_out; i++) {
-        if (instance->variant->forward->results[i].requires_grad)
-            some[n++] = instance->captured.out[i];
+        if (call->variant->forward->results[i].requires_grad) some[n++] = call->captured.out[i];
         if (n == 0 || (n < WF_NODE_INPUTS && i + 1 < n_out)) continue;
-        numbers[n_numbers] = number_behind(instance, some, n, first);
+        numbers[n_numbers] = number_behind(call, some, n, first);
         if (!numbers[n_numbers++]) return weft_error_status();
         first = i + 1;
         n = 0;
     }
-    root = n_numbers == 1 ? numbers[0] : number_behind(instance, numbers, n_numbers, -1);
+    root = n_numbers == 1 ? numbers[0] : number_behind(call, numbers, n_numbers, -1);
     return root ? weft_backward(root) : weft_error_status();
 }
 
@@ -131,35 +128,34 @@ static void add_results(struct wf_variant *variant, struct wf_list_recorder *r,
 }
 
 /* What was delivered, now that nobody records. */
-static weft_status deliver(const struct wf_instance *instance, const struct wf_list_recorder *r,
+static weft_status deliver(const struct wf_taped_call *call, const struct wf_list_recorder *r,
                            const struct wf_tape_node *node, weft_tensor **in_grads)
 {
     weft_status status = WEFT_OK;
 
     for (int i = 0; i < r->n_deliveries && status == WEFT_OK; i++) {
-        const struct wf_gradient_target *target = &instance->variant->targets[i];
+        const struct wf_gradient_target *target = &call->variant->targets[i];
         weft_tensor *grad = r->deliveries[i].grad;
 
-        status = target->leaf
-                     ? wf_leaf_deliver_grad(target->leaf, grad)
-                     : wf_taped_call_deliver(instance, target, wf_taped_call_handle_of(grad), node,
-                                             in_grads);
+        status = target->leaf ? wf_leaf_deliver_grad(target->leaf, grad)
+                              : wf_taped_call_deliver(call, target, wf_taped_call_handle_of(grad),
+                                                      node, in_grads);
     }
     return status;
 }
 
-static weft_status record_backward(struct wf_instance *instance, const struct wf_tape_node *node,
+static weft_status record_backward(struct wf_taped_call *call, const struct wf_tape_node *node,
                                    weft_tensor **in_grads)
 {
-    struct wf_variant *variant = instance->variant;
-    struct wf_captured_forward *captured = &instance->captured;
+    struct wf_variant *variant = call->variant;
+    struct wf_captured_forward *captured = &call->captured;
     struct wf_list_recorder *r = WF_NEW(struct wf_list_recorder);
     weft_status status;
 
     wf_recording_begin(r);
     r->is_backward = true;
     r->base.is_whole = true;
-    r->undo = instance->undo;
+    r->undo = call->undo;
     r->list->forward_draws = variant->forward->draws;
     for (int i = 0; i < captured->n_blocks; i++)
         wf_recording_add_forward(r, captured->blocks[i].block,
@@ -167,11 +163,11 @@ static weft_status record_backward(struct wf_instance *instance, const struct wf
                                  captured->blocks[i].storage);
     for (int i = 0; i < captured->n_out; i++)
         if (variant->forward->results[i].requires_grad)
-            wf_recording_add_input(r, instance->grads[i], i);
-    status = walk_inner_tape(instance);
+            wf_recording_add_input(r, call->grads[i], i);
+    status = walk_inner_tape(call);
     if (status == WEFT_OK) add_results(variant, r, captured);
     wf_recording_end(r);
-    if (status == WEFT_OK && !instance->undo) status = deliver(instance, r, node, in_grads);
+    if (status == WEFT_OK && !call->undo) status = deliver(call, r, node, in_grads);
     if (r->n_breaks) {
         variant->unusable = wf_format("backward: %s", r->breaks[0].reason);
     } else if (status == WEFT_OK) {
@@ -183,23 +179,23 @@ static weft_status record_backward(struct wf_instance *instance, const struct wf
     return status;
 }
 
-static bool instance_holds(const struct wf_instance *instance, const struct wf_block *block)
+static bool call_holds(const struct wf_taped_call *call, const struct wf_block *block)
 {
-    for (int s = 0; s < instance->variant->backward->n_storages; s++)
-        if (instance->blocks[s] == block) return true;
+    for (int s = 0; s < call->variant->backward->n_storages; s++)
+        if (call->blocks[s] == block) return true;
     return false;
 }
 
 /* What the forward made and something still holds, though the tape is gone and it is no result: the
  * function keeps it, and a replay would not be seen there. */
-static void look_for_kept_tensors(struct wf_instance *instance)
+static void look_for_kept_tensors(struct wf_taped_call *call)
 {
-    struct wf_variant *variant = instance->variant;
-    const struct wf_captured_forward *captured = &instance->captured;
+    struct wf_variant *variant = call->variant;
+    const struct wf_captured_forward *captured = &call->captured;
 
     for (int i = 0; i < captured->n_blocks; i++) {
         const struct wf_known_block *known = &captured->blocks[i];
-        int held = 1 + instance_holds(instance, known->block);
+        int held = 1 + call_holds(call, known->block);
 
         if (variant->forward->storages[known->storage].kind != WF_STORAGE_MADE ||
             wf_op_list_gives(variant->forward, known->storage) || known->block->refs <= held)
@@ -210,40 +206,40 @@ static void look_for_kept_tensors(struct wf_instance *instance)
 }
 
 /* The tape of the capture is gone, but another backward may come: as after a replay. */
-static void become_replay(struct wf_instance *instance)
+static void become_replay(struct wf_taped_call *call)
 {
-    const struct wf_captured_forward *captured = &instance->captured;
-    struct wf_variant *variant = instance->variant;
+    const struct wf_captured_forward *captured = &call->captured;
+    struct wf_variant *variant = call->variant;
     const struct wf_op_list *backward = variant->backward;
 
-    wf_taped_call_make_room_for_blocks(instance);
+    wf_taped_call_make_room_for_blocks(call);
     for (int s = 0; s < backward->n_storages; s++) {
         if (!backward->storages[s].kept_by_calls) continue;
         for (int i = 0; i < captured->n_blocks; i++) {
             struct wf_block *block = captured->blocks[i].block;
 
             if (captured->blocks[i].storage != backward->storages[s].index) continue;
-            instance->blocks[s] = wf_block_retain(block);
-            instance->versions[s] = block->version;
-            instance->base[s] = backward->storages[s].base;
+            call->blocks[s] = wf_block_retain(block);
+            call->versions[s] = block->version;
+            call->base[s] = backward->storages[s].base;
         }
     }
-    wf_captured_forward_drop_tape(&instance->captured);
-    look_for_kept_tensors(instance);
-    wf_captured_forward_free(&instance->captured);
-    instance->is_capture = false;
+    wf_captured_forward_drop_tape(&call->captured);
+    look_for_kept_tensors(call);
+    wf_captured_forward_free(&call->captured);
+    call->is_capture = false;
 }
 
-weft_status wf_taped_call_capture_backward(struct wf_instance *instance,
+weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
                                            const struct wf_tape_node *node, weft_tensor **in_grads)
 {
-    struct wf_variant *variant = instance->variant;
+    struct wf_variant *variant = call->variant;
 
-    WF_TRY(make_gradients_inputs(instance));
-    WF_TRY(record_backward(instance, node, in_grads));
+    WF_TRY(make_gradients_inputs(call));
+    WF_TRY(record_backward(call, node, in_grads));
     if (!variant->backward) return WEFT_OK;
-    keep_gradient_layouts(instance);
+    keep_gradient_layouts(call);
     WF_TRY(wf_variant_finish(variant));
-    become_replay(instance);
+    become_replay(call);
     return WEFT_OK;
 }

@@ -23,14 +23,14 @@ void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_capture
  * for the result of something else. */
 weft_status wf_taped_call_warm_up(const weft_tensor *result);
 
-/** Instances that no call uses. */
-void wf_instance_free(struct wf_instance *instance);
+/** Calls whose tape is gone, kept for the next ones. */
+void wf_taped_calls_free(struct wf_taped_call *call);
 
 /* ---- for the files of a taped call ---- */
 
 /** A call whose results require gradients, until its tape is gone. */
-struct wf_instance {
-    struct wf_instance *next; /* among the idle ones */
+struct wf_taped_call {
+    struct wf_taped_call *next; /* among the idle ones */
     struct wf_variant *variant;
     weft_tensor **grads; /* of the results, as backward brings them; one reference each */
     int refs;            /* of the nodes */
@@ -49,20 +49,20 @@ struct wf_instance {
 /** A handle of the open scope to the same bytes. */
 weft_tensor *wf_taped_call_handle_of(const weft_tensor *t);
 /** Room for the blocks that the backward list reads. */
-void wf_taped_call_make_room_for_blocks(struct wf_instance *instance);
+void wf_taped_call_make_room_for_blocks(struct wf_taped_call *call);
 
 /** Leaves' gradient hooks wait for this call's backward / no longer do, without it / have got all
  * of it (awaited_leaves.c). */
-void wf_taped_call_begin_awaiting(struct wf_instance *instance);
-void wf_taped_call_stop_awaiting(struct wf_instance *instance);
-weft_status wf_taped_call_notify_leaves(struct wf_instance *instance);
+void wf_taped_call_begin_awaiting(struct wf_taped_call *call);
+void wf_taped_call_stop_awaiting(struct wf_taped_call *call);
+weft_status wf_taped_call_notify_leaves(struct wf_taped_call *call);
 
 /** The backward that is recorded, of the call that captured (first_backward.c). */
-weft_status wf_taped_call_capture_backward(struct wf_instance *instance,
+weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
                                            const struct wf_tape_node *node, weft_tensor **in_grads);
 
 /** Add a term of a gradient to its leaf, or to an input of the call's node: the last one of an
  * input stays in in_grads. */
-weft_status wf_taped_call_deliver(const struct wf_instance *instance,
+weft_status wf_taped_call_deliver(const struct wf_taped_call *call,
                                   const struct wf_gradient_target *target, weft_tensor *grad,
                                   const struct wf_tape_node *node, weft_tensor **in_grads);

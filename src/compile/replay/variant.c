@@ -250,7 +250,7 @@ weft_status wf_variant_finish(struct wf_variant *variant)
 void wf_variant_release(struct wf_variant *variant)
 {
     if (!variant || --variant->refs > 0) return;
-    if (variant->idle) wf_instance_free(variant->idle);
+    if (variant->idle) wf_taped_calls_free(variant->idle);
     wf_program_free(variant->forward_program);
     wf_program_free(variant->backward_program);
     wf_op_list_free(variant->forward_moves);

@@ -11,7 +11,7 @@
 #include "compile/replay/program.h"
 #include "compile/tools/profile.h"
 
-struct wf_instance;
+struct wf_taped_call;
 
 /** A leaf or an input whose gradient a backward list gives, in the order of its results. */
 struct wf_gradient_target {
@@ -31,7 +31,7 @@ struct wf_variant {
     bool reaches[WF_COMPILED_INPUTS]; /* backward from some result: these inputs */
     struct wf_gradient_target *targets;
     int n_targets;
-    struct wf_instance *idle;            /* of calls whose tape is gone */
+    struct wf_taped_call *idle;          /* of calls whose tape is gone */
     struct wf_layout **gradient_layouts; /* of the results, as the backward list reads them */
     char *passes_off;
     weft_mesh *mesh; /* whose ranks run it together; one reference, NULL: of no mesh */
@@ -40,7 +40,7 @@ struct wf_variant {
     weft_compile_backend *backend; /* NULL: the library's own */
     struct wf_compile_times times;
     int64_t backward_replays;
-    int refs; /* instances may outlive the compiled function */
+    int refs; /* calls may outlive the compiled function */
 };
 
 void wf_variant_release(struct wf_variant *variant); /* NULL is allowed */
