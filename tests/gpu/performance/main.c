@@ -156,7 +156,9 @@ int main(int argc, char **argv)
             trace_part(&models[m], ranks[r]);
         }
         trace_optimizer(&models[m]);
+        weft_memory_trim(); /* a host has less of it than a GPU */
         count_launches(&models[m]);
+        weft_memory_trim();
     }
     return weft_finalize();
 }

@@ -74,16 +74,11 @@ __device__ __forceinline__ void list_some_tokens(const row_places<kept> &places,
     while (mine) {
         int some = __shfl_sync(~0u, row, __ffs((int)mine) - 1);
         unsigned same = __ballot_sync(~0u, row == some) & mine;
-        bool listed = same >> lane & 1;
-        uint32_t place = 0;
+        uint32_t place = places.of(some);
 
-        if (listed) {
-            place = places.of(row);
-            l.token[place + (unsigned)__popc(same & ((1u << lane) - 1))] = token;
-        }
+        if (same >> lane & 1) l.token[place + (unsigned)__popc(same & ((1u << lane) - 1))] = token;
         __syncwarp();
-        if (listed && (same & ((1u << lane) - 1)) == 0)
-            places.of(row) = place + (unsigned)__popc(same);
+        if (lane == 0) places.of(some) = place + (unsigned)__popc(same);
         __syncwarp();
         mine &= ~same;
     }
