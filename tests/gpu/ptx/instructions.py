@@ -457,7 +457,7 @@ def jump_table(w, m, o):
 
 
 CACHE = r"(?:\.(?:nc|ca|cg|cs|cv|lu|wb|wt))?"
-VECTOR = r"(?:\.v(?P<count>[24]))?"
+VECTOR = r"(?:\.v(?P<count>[248]))?"
 ACCESS = r"(?P<type>[busf](?:8|16|32|64))"
 ROUND_INT = "(rni|rzi|rmi|rpi)"
 RULES = [(re.compile(pattern), rule) for pattern, rule in [
