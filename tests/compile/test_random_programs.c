@@ -301,6 +301,11 @@ static int64_t size_of_call(const struct program *program, int call)
     return call == 2 ? n + 1 : n;
 }
 
+static weft_tensor *new_buffer(struct wt_world *w)
+{
+    return wt_spread(w, wt_whole(WEFT_F32, 50, 1, 1), weft_mesh_ndim(w->mesh) == 1 ? "R" : "R,R");
+}
+
 static void check_program(struct wt_world *w, struct program program, const char *off)
 {
     struct side plain = {.program = program}, compiled = {.program = program};
@@ -310,8 +315,8 @@ static void check_program(struct wt_world *w, struct program program, const char
         (weft_compile_config){.name = "random", .fullgraph = program.whole, .passes_off = off});
     bool refused = false;
 
-    plain.program.buffer = wt_spread(w, wt_whole(WEFT_F32, 50, 1, 1), "R");
-    compiled.program.buffer = wt_spread(w, wt_whole(WEFT_F32, 50, 1, 1), "R");
+    plain.program.buffer = new_buffer(w);
+    compiled.program.buffer = new_buffer(w);
     for (int call = 0; call < CALLS && !refused; call++) {
         weft_scope *scope = weft_scope_open();
 
