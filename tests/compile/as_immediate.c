@@ -46,6 +46,14 @@ void wt_backward_of_results(weft_tensor *const *out, int n)
     if (total) WT_ALL(weft_backward(total) == WEFT_OK);
 }
 
+bool wt_same_gradient(weft_tensor *compiled, weft_tensor *plain)
+{
+    weft_tensor *x = weft_grad(compiled), *y = weft_grad(plain);
+
+    if (!y) return !x || weft_item(weft_full_tensor(weft_sum_all(weft_abs(x)))) == 0;
+    return x && wt_near_tensors(x, y, WT_EXACT);
+}
+
 bool wt_same_placements(const weft_tensor *a, const weft_tensor *b)
 {
     weft_mesh *mesh = weft_tensor_mesh(a);

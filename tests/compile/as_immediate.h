@@ -22,6 +22,9 @@ void wt_compiled_inputs(struct wt_world *w, weft_tensor **in, const struct wt_co
 
 /** Backward from the sum of the squares of each result that requires a gradient. */
 void wt_backward_of_results(weft_tensor *const *out, int n);
+/** Gradients of two leaves are the same bits. The second may have none where the first has zeros:
+ * of a result that no loss has read, or an input of a function that might run again. */
+bool wt_same_gradient(weft_tensor *compiled, weft_tensor *plain);
 bool wt_same_placements(const weft_tensor *a, const weft_tensor *b);
 
 /**

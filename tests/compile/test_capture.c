@@ -5,6 +5,7 @@
 /* mpi: 2 */
 #include <string.h>
 
+#include "small_gpt.h"
 #include "support/given.h"
 #include "support/near_modules.h"
 
@@ -90,20 +91,12 @@ WT_TEST_IN_WORLD(input_given_back__is_the_same_tensor, w)
 
 /* ---- a training step ---- */
 
-enum { STEPS = 6, BATCH = 2, CONTEXT = 8, VOCAB = 19 };
+enum { STEPS = 6 };
 
 struct training {
     weft_module *gpt;
     weft_optim *optim;
 };
-
-static weft_tensor *tokens(int64_t step, int64_t start)
-{
-    int64_t values[BATCH * CONTEXT], shape[] = {BATCH, CONTEXT};
-
-    for (int64_t i = 0; i < BATCH * CONTEXT; i++) values[i] = (step * i * i + start) % VOCAB;
-    return weft_from_data(WEFT_I64, shape, 2, values);
-}
 
 static weft_status train_step(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
                               void *state)
@@ -133,16 +126,7 @@ static struct training new_training(struct wt_world *w, double dropout)
 {
     struct training t;
 
-    weft_manual_seed(5);
-    t.gpt = wt_own(weft_gpt((weft_gpt_config){.vocab = VOCAB,
-                                              .context = CONTEXT,
-                                              .width = 24,
-                                              .heads = 6,
-                                              .layers = 2,
-                                              .act = WEFT_GELU_TANH,
-                                              .dropout = dropout,
-                                              .dtype = WEFT_F32}));
-    WT_ALL(weft_parallelize_module(t.gpt, w->mesh, weft_gpt_plan()) == WEFT_OK);
+    t.gpt = given_small_gpt(w, dropout);
     t.optim = wt_own(weft_adamw(t.gpt, (weft_adamw_config){.lr = 1e-2, .weight_decay = 0.1}));
     return t;
 }
@@ -150,7 +134,7 @@ static struct training new_training(struct wt_world *w, double dropout)
 static double take_step(weft_compiled *compiled, struct training *t, bool whole, int step)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *in[] = {tokens(7 + step, 3), tokens(5, step)}, *loss = NULL;
+    weft_tensor *in[] = {given_gpt_tokens(7 + step, 3), given_gpt_tokens(5, step)}, *loss = NULL;
     double value;
 
     weft_optim_set_lr(t->optim, 0.01 / (step + 1));

@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "as_immediate.h"
+#include "small_gpt.h"
 #include "support/near_modules.h"
 
-enum { STEPS = 5, BATCH = 2, CONTEXT = 8, VOCAB = 19 };
+enum { STEPS = 5 };
 
 enum clipping { BY_NORM, BY_LARGEST, BY_VALUE, NUMBER };
 
@@ -19,14 +20,6 @@ struct training {
     weft_optim *optim;
     enum clipping clipping;
 };
-
-static weft_tensor *tokens(int64_t step, int64_t start)
-{
-    int64_t values[BATCH * CONTEXT], shape[] = {BATCH, CONTEXT};
-
-    for (int64_t i = 0; i < BATCH * CONTEXT; i++) values[i] = (step * i * i + start) % VOCAB;
-    return weft_from_data(WEFT_I64, shape, 2, values);
-}
 
 /* The loss and the norm. */
 FUNCTION(clipped_step)
@@ -53,15 +46,7 @@ static struct training new_training(struct wt_world *w, enum clipping clipping)
 {
     struct training t = {.clipping = clipping};
 
-    weft_manual_seed(5);
-    t.gpt = wt_own(weft_gpt((weft_gpt_config){.vocab = VOCAB,
-                                              .context = CONTEXT,
-                                              .width = 24,
-                                              .heads = 6,
-                                              .layers = 2,
-                                              .act = WEFT_GELU_TANH,
-                                              .dtype = WEFT_F32}));
-    WT_ALL(weft_parallelize_module(t.gpt, w->mesh, weft_gpt_plan()) == WEFT_OK);
+    t.gpt = given_small_gpt(w, 0);
     t.optim = wt_own(weft_sgd(t.gpt, (weft_sgd_config){.lr = 0.5, .momentum = 0.9}));
     return t;
 }
@@ -69,7 +54,8 @@ static struct training new_training(struct wt_world *w, enum clipping clipping)
 static void take_step(weft_compiled *compiled, struct training *t, int step, double value[2])
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *in[] = {tokens(7 + step, 3), tokens(5, step)}, *out[2] = {NULL, NULL};
+    weft_tensor *in[] = {given_gpt_tokens(7 + step, 3), given_gpt_tokens(5, step)},
+                *out[2] = {NULL, NULL};
 
     WT_ALL((compiled ? weft_compiled_call(compiled, in, 2, out, 2)
                      : clipped_step(in, 2, out, 2, t)) == WEFT_OK);
@@ -104,7 +90,7 @@ WT_TEST_IN_WORLD(norm_as_a_number__is_a_break, w)
 {
     struct training t = new_training(w, NUMBER);
     weft_compiled *compiled = wt_compile(clipped_step, &t, true);
-    weft_tensor *in[] = {tokens(7, 3), tokens(5, 0)}, *out[2];
+    weft_tensor *in[] = {given_gpt_tokens(7, 3), given_gpt_tokens(5, 0)}, *out[2];
 
     WT_FAILS(weft_compiled_call(compiled, in, 2, out, 2), WEFT_ERR_STATE,
              "weft_clip_grad_norm_tensor leaves it a tensor");

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "as_immediate.h"
+#include "small_gpt.h"
 #include "support/near_modules.h"
 
-enum { STEPS = 4, BATCH = 2, CONTEXT = 8, VOCAB = 19 };
+enum { STEPS = 4 };
 
 /* ---- a training step with dropout ---- */
 
@@ -17,14 +18,6 @@ struct training {
     weft_module *gpt;
     weft_optim *optim;
 };
-
-static weft_tensor *tokens(int64_t step, int64_t start)
-{
-    int64_t values[BATCH * CONTEXT], shape[] = {BATCH, CONTEXT};
-
-    for (int64_t i = 0; i < BATCH * CONTEXT; i++) values[i] = (step * i * i + start) % VOCAB;
-    return weft_from_data(WEFT_I64, shape, 2, values);
-}
 
 FUNCTION(train_step)
 {
@@ -41,16 +34,7 @@ static struct training new_training(struct wt_world *w, int optimizer)
 {
     struct training t;
 
-    weft_manual_seed(5);
-    t.gpt = wt_own(weft_gpt((weft_gpt_config){.vocab = VOCAB,
-                                              .context = CONTEXT,
-                                              .width = 24,
-                                              .heads = 6,
-                                              .layers = 2,
-                                              .act = WEFT_GELU_TANH,
-                                              .dropout = 0.2,
-                                              .dtype = WEFT_F32}));
-    WT_ALL(weft_parallelize_module(t.gpt, w->mesh, weft_gpt_plan()) == WEFT_OK);
+    t.gpt = given_small_gpt(w, 0.2);
     t.optim = wt_own(optimizer ? weft_muon(t.gpt, (weft_muon_config){.lr = 1e-2})
                                : weft_adamw(t.gpt, (weft_adamw_config){.lr = 1e-2}));
     return t;
@@ -59,7 +43,7 @@ static struct training new_training(struct wt_world *w, int optimizer)
 static double take_step(weft_compiled *compiled, struct training *t, bool whole, int step)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *in[] = {tokens(7 + step, 3), tokens(5, step)}, *loss = NULL;
+    weft_tensor *in[] = {given_gpt_tokens(7 + step, 3), given_gpt_tokens(5, step)}, *loss = NULL;
     double value;
 
     if (compiled)
@@ -78,7 +62,7 @@ static double take_step(weft_compiled *compiled, struct training *t, bool whole,
 static weft_status warm_up(weft_compiled *compiled, int step)
 {
     weft_scope *scope = weft_scope_open();
-    weft_tensor *in[] = {tokens(2 + step, 1), tokens(3, step)};
+    weft_tensor *in[] = {given_gpt_tokens(2 + step, 1), given_gpt_tokens(3, step)};
     weft_status status = weft_compiled_warm_up(compiled, in, 2, 1);
 
     weft_scope_close(scope);
@@ -197,8 +181,11 @@ static weft_module *new_replicas(struct wt_world *w)
     weft_module *gpt;
 
     weft_manual_seed(5);
-    gpt = wt_own(weft_gpt((weft_gpt_config){
-        .vocab = VOCAB, .context = CONTEXT, .width = 16, .heads = 4, .layers = 1}));
+    gpt = wt_own(weft_gpt((weft_gpt_config){.vocab = SMALL_GPT_VOCAB,
+                                            .context = SMALL_GPT_CONTEXT,
+                                            .width = 16,
+                                            .heads = 4,
+                                            .layers = 1}));
     WT_ALL(weft_data_parallel(gpt, w->mesh, (weft_data_parallel_config){0}) == WEFT_OK);
     return gpt;
 }
@@ -222,12 +209,15 @@ WT_TEST_TIMES_IN_WORLD(warm_up__is_not_heard_by_gradient_hooks, w, i, 4)
         }
         for (int k = 0; k < 2; k++) {
             weft_scope *scope = weft_scope_open();
-            weft_tensor *in[] = {tokens(7 + step, 3 + wt_rank()), tokens(5, step)}, *loss;
+            weft_tensor *in[] = {given_gpt_tokens(7 + step, 3 + wt_rank()),
+                                 given_gpt_tokens(5, step)},
+                        *loss;
             bool plain = k || step < first;
 
             WT_ALL((plain ? loss_of(in, 2, &loss, 1, gpt[k])
                           : weft_compiled_call(compiled, in, 2, &loss, 1)) == WEFT_OK);
-            WT_ALL(weft_data_parallel_backward(gpt[k], loss, BATCH * CONTEXT) == WEFT_OK);
+            WT_ALL(weft_data_parallel_backward(gpt[k], loss, SMALL_GPT_BATCH * SMALL_GPT_CONTEXT) ==
+                   WEFT_OK);
             WT_ALL(weft_step(optim[k]) == WEFT_OK);
             weft_scope_close(scope);
         }
