@@ -20,7 +20,7 @@ void wf_flow_free(struct wf_flow_graph *graph)
     *graph = (struct wf_flow_graph){0};
 }
 
-static void add_half(struct wf_flow_graph *graph, int from, int to, int64_t room)
+static void add_directed_edge(struct wf_flow_graph *graph, int from, int to, int64_t room)
 {
     graph->edges = wf_array_grow(graph->edges, graph->n_edges, sizeof *graph->edges);
     graph->edges[graph->n_edges] = (struct wf_flow_edge){to, graph->first[from], room};
@@ -29,8 +29,8 @@ static void add_half(struct wf_flow_graph *graph, int from, int to, int64_t room
 
 void wf_flow_add_edge(struct wf_flow_graph *graph, int from, int to, int64_t capacity)
 {
-    add_half(graph, from, to, capacity == WF_FLOW_UNBOUNDED ? unbounded : capacity);
-    add_half(graph, to, from, 0);
+    add_directed_edge(graph, from, to, capacity == WF_FLOW_UNBOUNDED ? unbounded : capacity);
+    add_directed_edge(graph, to, from, 0);
 }
 
 /* Vertices in the order in which a walk reaches them, and the edge that reached each. */

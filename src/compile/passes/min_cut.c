@@ -138,7 +138,7 @@ static bool must_be_saved(const struct choice *choice, int s)
 static int made_end(int s) { return 2 * s; }
 static int read_end(int s) { return 2 * s + 1; }
 
-static void cut(struct choice *choice)
+static void find_min_cut(struct choice *choice)
 {
     int n = choice->forward->n_storages, source = 2 * n, sink = 2 * n + 1;
     bool *marks = wf_calloc((size_t)(2 * n + 2), sizeof *marks);
@@ -190,7 +190,7 @@ static struct wf_saved_bytes count_bytes(const struct choice *choice, bool every
 
 /* ---- the new backward list ---- */
 
-static void note_first_use(int storage, bool write, void *payload)
+static void note_use_of_repeated(int storage, bool write, void *payload)
 {
     struct choice *choice = payload;
     const struct wf_storage *of = &choice->backward->storages[storage];
@@ -210,7 +210,7 @@ static void find_uses(struct choice *choice)
 
     for (int i = 0; i < forward->n_nodes; i++) choice->use[i] = -1;
     for (choice->node = 0; choice->node < backward->n_nodes; choice->node++)
-        wf_list_node_visit_storages(backward, &backward->nodes[choice->node], note_first_use,
+        wf_list_node_visit_storages(backward, &backward->nodes[choice->node], note_use_of_repeated,
                                     choice);
     for (int i = forward->n_nodes - 1; i >= 0; i--) {
         const struct wf_list_node *node = &forward->nodes[i];
@@ -267,7 +267,7 @@ static void insert(struct choice *choice, const int *first, const int *next)
 }
 
 /* gives: how many nodes run again */
-static int insert_nodes(struct choice *choice)
+static int insert_repeated_nodes(struct choice *choice)
 {
     int n = choice->backward->n_nodes, m = choice->forward->n_nodes, again = 0;
     int *first = wf_malloc(((size_t)n + 1) * sizeof *first);
@@ -310,14 +310,14 @@ struct wf_saved_bytes wf_min_cut(const struct wf_op_list *forward, struct wf_op_
     choice.facts = wf_calloc((size_t)forward->n_storages + 1, sizeof *choice.facts);
     choice.use = wf_calloc((size_t)forward->n_nodes + 1, sizeof *choice.use);
     find_facts(&choice);
-    if (on) cut(&choice);
+    if (on) find_min_cut(&choice);
     saved = count_bytes(&choice, false);
     everywhere = count_bytes(&choice, true);
     if (!on || (everywhere.without - everywhere.bytes) * PART_SAVED <= everywhere.without) {
         saved.bytes = saved.without;
     } else {
         find_uses(&choice);
-        saved.again = insert_nodes(&choice);
+        saved.again = insert_repeated_nodes(&choice);
         read_what_runs_again(&choice);
         WF_LOG(WF_LOG_INFO, "compile", "min_cut: %d nodes again, %lld of %lld bytes saved",
                saved.again, (long long)saved.bytes, (long long)saved.without);
