@@ -52,6 +52,11 @@ typedef struct weft_compile_config {
     /** Names of passes that are left out, "fuse,cse"; "+pipeline" runs one that is off by itself,
      *  "+pipeline!" even where the model of cost says that it does not pay. NULL: none. */
     const char *passes_off;
+    /** Lists on a GPU are launched as one CUDA graph each, from their third run on. Inputs and
+     *  results are copied, since a graph has its own. What cannot be captured (an op that runs on
+     *  the CPU, collectives through host memory) is run call by call, with one warning. Lists of
+     *  CPU tensors run as always. PyTorch: mode="reduce-overhead" */
+    bool graph;
     const char *backend; /* what runs lists (weft/extend/compile_backend.h); NULL: the library */
 } weft_compile_config;
 
@@ -60,7 +65,8 @@ typedef struct weft_compile_config {
  *
  * WEFT_COMPILE in the environment says how far: "eager": calls run the function; "capture": each
  * call records it, and no list is used; "aot": lists of forward and backward are replayed as they
- * were recorded; "full", the usual: after all passes. Results are the same bits in each.
+ * were recorded; "full", the usual: after all passes; "graph": all are as with config.graph.
+ * Results are the same bits in each.
  *
  * ranks: every rank that calls it, alike; local. gives: weft_compiled_release
  * fails: WEFT_ERR_ARG without a function, for a backend that there is not, and for another word in
@@ -130,6 +136,7 @@ typedef struct weft_compiled_counts {
     int64_t backward_replays;
     int64_t segments, plain; /* without fullgraph: segments that were run as lists; and node by
                                 node, since the program went another way */
+    int64_t launches;        /* of lists as CUDA graphs, forward and backward */
     int64_t nodes;           /* of the list that ran last, */
     int64_t memory;          /* and the bytes that it needs beside what outlives it; */
     int64_t saved;           /* with a backward list: bytes that a call saves for it, */

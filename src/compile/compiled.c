@@ -11,6 +11,7 @@
 #include "compile/compiled.h"
 #include "compile/list/print_list.h"
 #include "compile/tools/backend.h"
+#include "device/capture.h"
 #include "tensor/tensor.h"
 
 weft_compiled *weft_compile(weft_compiled_function *function, void *state,
@@ -32,11 +33,13 @@ weft_compiled *weft_compile(weft_compiled_function *function, void *state,
     compiled->level = level;
     compiled->config = config;
     if (compiled->config.most_variants <= 0) compiled->config.most_variants = MOST_VARIANTS;
-    compiled->function = (struct wf_captured_function){.function = function,
-                                                       .state = state,
-                                                       .name = compiled->name,
-                                                       .passes_off = compiled->passes_off,
-                                                       .backend = backend};
+    compiled->function =
+        (struct wf_captured_function){.function = function,
+                                      .state = state,
+                                      .name = compiled->name,
+                                      .passes_off = compiled->passes_off,
+                                      .backend = backend,
+                                      .graph = config.graph || level == WF_LEVEL_GRAPH};
     return compiled;
 }
 
@@ -54,12 +57,23 @@ void weft_compiled_release(weft_compiled *compiled)
     wf_free(compiled);
 }
 
+static void add_counts(weft_compiled_counts *counts, const struct wf_variant *variant)
+{
+    counts->backward_replays += variant->backward_replays;
+    if (variant->forward_program)
+        counts->launches += wf_program_launch_count(variant->forward_program);
+    if (variant->backward_program)
+        counts->launches += wf_program_launch_count(variant->backward_program);
+}
+
 weft_compiled_counts weft_compiled_get_counts(const weft_compiled *compiled)
 {
     weft_compiled_counts counts = WF_HANDLE(compiled)->counts;
 
-    for (int i = 0; i < compiled->n_variants; i++)
-        counts.backward_replays += compiled->variants[i]->backward_replays;
+    for (int i = 0; i < compiled->n_variants; i++) add_counts(&counts, compiled->variants[i]);
+    for (int i = 0; i < compiled->n_segmented; i++)
+        for (int k = 0; k < compiled->segmented[i]->n_segments; k++)
+            counts.launches += wf_program_launch_count(compiled->segmented[i]->segments[k].program);
     return counts;
 }
 
@@ -251,8 +265,8 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
     WF_NEED(out || n_out == 0, WEFT_ERR_ARG, "compiled call: no room for %d results", n_out);
     compiled->counts.calls++;
     snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
-    if (wf_recorder ||
-        wf_compile_disabled_regions) /* part of the list that is recorded, or of none */
+    if (wf_recorder || wf_compile_disabled_regions ||
+        wf_capture_of_thread) /* part of the list or step that is recorded, or of none */
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     if (compiled->level == WF_LEVEL_EAGER) {
         snprintf(compiled->reason, sizeof compiled->reason, "WEFT_COMPILE=eager");

@@ -38,7 +38,7 @@ static _Thread_local struct wf_capture begun; /* until wf_capture_end, also when
 
 unsigned wf_capture_number(void) { return wf_capture_of_thread ? begun.number : 0; }
 
-const char *wf_capture_begin(void)
+const char *wf_capture_begin(bool keeps)
 {
     if (begun.graph) return "another step is being captured";
     if (!wf_device_driver) return "this rank has no GPU";
@@ -46,7 +46,7 @@ const char *wf_capture_begin(void)
     begun.why[0] = 0;
     begun.number++;
     begun.graph = WF_NEW(struct wf_graph);
-    begun.graph->reserve = wf_reserve_open();
+    begun.graph->reserve = wf_reserve_open(keeps);
     wf_device_driver->graphs->begin();
     wf_capture_of_thread = &begun;
     return NULL;

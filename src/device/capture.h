@@ -40,8 +40,9 @@ struct wf_changing_call {
 /** Number of this thread's capture, from 1 on; 0: none is under way. */
 unsigned wf_capture_number(void);
 
-/** gives: NULL; or why there is no capture */
-const char *wf_capture_begin(void);
+/** `keeps`: what is on the device now keeps a reference; else the caller sees to it that what the
+ * step uses stays. gives: NULL; or why there is no capture */
+const char *wf_capture_begin(bool keeps);
 
 /** Within a capture: the call, now and in each launch: `give` is called here, `advance` not. The
  * calls of a launch come in this order. */

@@ -145,7 +145,7 @@ struct wf_block *wf_block_new(size_t bytes, enum wf_category category)
     return block;
 }
 
-static weft_device device_of_block(const struct wf_block *block)
+weft_device wf_block_device(const struct wf_block *block)
 {
     if (block->size_class == SIMULATED_CLASS) return WEFT_META;
     return wf_device_of_list(block->list);
@@ -153,7 +153,7 @@ static weft_device device_of_block(const struct wf_block *block)
 
 static void remove_live_bytes(struct pool *pool, const struct wf_block *block)
 {
-    struct memory_counts *count = &pool->counts[device_of_block(block)];
+    struct memory_counts *count = &pool->counts[wf_block_device(block)];
 
     count->live[block->category] -= block->bytes;
     count->live_all -= block->bytes;
@@ -173,7 +173,7 @@ void wf_pool_push_idle(struct pool *pool, struct wf_block *block)
 
     block->flags = 0;
     if (block->list != WF_BLOCKS_DEVICE) FORBID(block->data, (size_t)block->capacity);
-    pool->counts[device_of_block(block)].cached += block->capacity;
+    pool->counts[wf_block_device(block)].cached += block->capacity;
     block->next = *list;
     *list = block;
 }
@@ -211,7 +211,7 @@ void wf_block_recycle(struct wf_block *block)
 
 void wf_block_recategorize(struct wf_block *block, enum wf_category category)
 {
-    struct memory_counts *count = &wf_pool_of_thread->counts[device_of_block(block)];
+    struct memory_counts *count = &wf_pool_of_thread->counts[wf_block_device(block)];
 
     count->live[block->category] -= block->bytes;
     block->category = (uint8_t)category;

@@ -81,6 +81,9 @@ struct wf_block *wf_block_new_simulated(size_t bytes, enum wf_category category)
  */
 struct wf_block *wf_block_new_on(weft_device device, size_t bytes, enum wf_category category);
 
+/** Where its bytes are: WEFT_META for a simulated one. */
+weft_device wf_block_device(const struct wf_block *block);
+
 /** Host memory that the device copies from and to by itself, and that peers can read; counted as
  *  communication. The rank has its device. Fails as wf_block_new. */
 struct wf_block *wf_block_new_pinned(size_t bytes);

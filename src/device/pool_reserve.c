@@ -35,12 +35,12 @@ static void retain_outside_blocks(const struct pool *pool, struct wf_reserve *re
         }
 }
 
-struct wf_reserve *wf_reserve_open(void)
+struct wf_reserve *wf_reserve_open(bool keeps)
 {
     struct wf_reserve *reserve = WF_NEW(struct wf_reserve);
     struct pool *pool = wf_pool_or_new();
 
-    retain_outside_blocks(pool, reserve);
+    if (keeps) retain_outside_blocks(pool, reserve);
     pool->reserve = reserve;
     return reserve;
 }

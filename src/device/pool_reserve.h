@@ -5,9 +5,9 @@
 
 struct wf_reserve;
 
-/** From now on blocks of the device come from regions of the reserve, and every block of the device
- * that is there already gets a reference. */
-struct wf_reserve *wf_reserve_open(void);
+/** From now on blocks of the device come from regions of the reserve. `keeps`: every block of the
+ * device that is there already gets a reference. */
+struct wf_reserve *wf_reserve_open(bool keeps);
 /** The end of that; blocks of the reserve still go back to it. gives: a block that was there before
  * has lost all its other references meanwhile */
 bool wf_reserve_close(struct wf_reserve *reserve);

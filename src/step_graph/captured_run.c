@@ -114,7 +114,7 @@ weft_tensor *wf_step_graph_capture(weft_step_graph *graph, weft_tensor *const *i
     graph->result = NULL;
     WF_TRY_PTR(make_inputs(graph, in, n));
     wf_redist_wait_all(); /* what began before the step does not end in it */
-    why = wf_capture_begin();
+    why = wf_capture_begin(true);
     if (!why) return capture(graph);
     wf_step_graph_drop(graph);
     graph->never = true;

@@ -73,9 +73,10 @@ WT_TEST_IN_WORLD(explain__tells_which_chains_a_break_cuts, w)
         WT_ALL(weft_compile_explain_print(broken_chain, &broken, in, 2, 1, out) == WEFT_OK));
 
     WT_ALL(wt_text_has(text, "3 graphs with 2 graph breaks and 7 ops\n"));
-    WT_ALL(wt_text_has(text, "break 1, after mul: in a chain\n"
-                             "  it cuts a fused chain: 3 ops before it, 2 behind it\n"
-                             "graph 2: 3 ops: add, relu, matmul\n"
+    WT_ALL(wt_text_has(text, "break 1, after mul: in a chain\n"));
+    WT_ALL(wt_text_has(text, "  it cuts a fused chain: 3 ops before it, 2 behind it\n") ==
+           (wt_device() == WEFT_CPU));
+    WT_ALL(wt_text_has(text, "graph 2: 3 ops: add, relu, matmul\n"
                              "break 2, after matmul: after a product\n"
                              "graph 3: "));
     free(text);

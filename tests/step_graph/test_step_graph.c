@@ -575,7 +575,7 @@ WT_TEST_IN_IF(step_graph__other_kernels_than_captured_are_not_launched, w,
     struct wf_graph *graph;
     char why[256] = "";
 
-    (void)wf_capture_begin(); /* no verdicts in a capture: they are collectives */
+    (void)wf_capture_begin(true); /* no verdicts in a capture: they are collectives */
     wf_capture_add_call((struct wf_changing_call){
         .advance = count_step, .give = give_fills, .release = keep, .self = &f});
     graph = wf_capture_end(why, sizeof why);

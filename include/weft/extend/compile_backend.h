@@ -37,6 +37,7 @@ typedef enum weft_list_kind {
 typedef struct weft_list_operand {
     int storage;    /* operands of one number share bytes; -1: there is none */
     int64_t offset; /* bytes from the storage's beginning to the first element */
+    weft_device device;
     bool has_shape; /* false: bytes of a copy or a collective */
     weft_dtype dtype;
     int ndim;
@@ -61,8 +62,8 @@ WEFT_API weft_list_node weft_list_node_at(const weft_list *list, int i);
  *  run in the list's order are right. ranks: as the node: all of the mesh for a collective */
 WEFT_API void weft_list_run_node(const weft_list_run *run, int i);
 
-/** The first element of an operand in this run; NULL for one that there is not. ranks: any; local
- */
+/** The first element of an operand in this run, in memory of its device; NULL for one that there is
+ *  not. ranks: any; local */
 WEFT_API void *weft_list_run_address(const weft_list_run *run, const weft_list_operand *operand);
 
 /** What runs a list: called once per run, and released with the list. */

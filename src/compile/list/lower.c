@@ -33,10 +33,12 @@ static void map_buffers(struct wf_op_list *list, const struct wf_list_node *move
             continue;
         }
         buffers[b] = bytes_at(
-            wf_op_list_add_storage(list, (struct wf_storage){.kind = WF_STORAGE_MADE,
-                                                             .category = (uint8_t)buffer->category,
-                                                             .written = true,
-                                                             .bytes = buffer->elements * element}),
+            wf_op_list_add_storage(
+                list, (struct wf_storage){.kind = WF_STORAGE_MADE,
+                                          .category = (uint8_t)buffer->category,
+                                          .device = list->storages[move->in[0].storage].device,
+                                          .written = true,
+                                          .bytes = buffer->elements * element}),
             0);
     }
     if (program->result != 0) /* peers read it while the collectives run */

@@ -29,6 +29,7 @@ enum wf_storage_kind {
 struct wf_storage {
     uint8_t kind;
     uint8_t category;   /* enum wf_category */
+    uint8_t device;     /* weft_device */
     bool kept;          /* made, and outlives the run: an output, a gradient, saved for backward */
     bool written;       /* by some node */
     bool kept_by_calls; /* of a backward list, WF_STORAGE_FORWARD: it is read, so calls keep it */

@@ -142,7 +142,8 @@ static void emit(struct walk *walk, const struct bucket *bucket)
     int buffer, start;
 
     for (int m = 0; m < bucket->n; m++) bytes += room_of(&walk->old[bucket->members[m]]);
-    buffer = wf_piece_add_buffer(walk->list, bytes);
+    buffer = wf_piece_add_buffer(
+        walk->list, (weft_device)walk->list->storages[first->in[0].storage].device, bytes);
     bytes = 0;
     for (int m = 0; m < bucket->n; m++) {
         const struct wf_list_node *member = &walk->old[bucket->members[m]];

@@ -57,10 +57,11 @@ struct wf_operand wf_piece_operand(struct wf_operand operand)
     return operand;
 }
 
-int wf_piece_add_buffer(struct wf_op_list *list, int64_t bytes)
+int wf_piece_add_buffer(struct wf_op_list *list, weft_device device, int64_t bytes)
 {
     return wf_op_list_add_storage(list, (struct wf_storage){.kind = WF_STORAGE_MADE,
                                                             .category = WF_MEM_COMM,
+                                                            .device = (uint8_t)device,
                                                             .written = true,
                                                             .bytes = bytes});
 }

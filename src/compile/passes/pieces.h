@@ -20,7 +20,7 @@ void wf_piece_add_wait(struct wf_op_list *list, const struct wf_list_node *move,
 struct wf_operand wf_piece_at(int storage, int64_t offset);
 struct wf_operand wf_piece_operand(struct wf_operand operand);
 /** A storage that peers can read. gives: its number */
-int wf_piece_add_buffer(struct wf_op_list *list, int64_t bytes);
+int wf_piece_add_buffer(struct wf_op_list *list, weft_device device, int64_t bytes);
 /** Rows from where they lie together to their place in the whole, along `dim` of its box. */
 void wf_piece_add_copy(struct wf_op_list *list, const struct wf_list_node *like, int packed,
                        struct wf_operand whole, const struct wf_tensor_desc *desc, int dim,

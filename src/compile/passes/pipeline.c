@@ -131,7 +131,7 @@ static struct wf_operand pack_own_rows(struct walk *walk, const struct wf_list_n
     int packed;
 
     if (desc->contiguous) return wf_piece_operand(move->in[0]);
-    packed = wf_piece_add_buffer(walk->list, desc->numel * (int64_t)size);
+    packed = wf_piece_add_buffer(walk->list, WEFT_CPU, desc->numel * (int64_t)size);
     node = wf_piece_add_node(walk->list, WF_LIST_COPY, move);
     node->copies = wf_calloc(1, sizeof *node->copies);
     node->n_copies = node->n_in = node->n_out = 1;
@@ -158,7 +158,8 @@ static void start_broadcast(struct walk *walk, const struct gathered *g, struct 
         piece->offset = move->out[0].offset + piece->rows.first * piece->rows.after * size;
         walk->list->storages[piece->buffer].category = WF_MEM_COMM;
     } else {
-        piece->buffer = wf_piece_add_buffer(walk->list, (int64_t)g->found.counts[rank] * size);
+        piece->buffer =
+            wf_piece_add_buffer(walk->list, WEFT_CPU, (int64_t)g->found.counts[rank] * size);
         piece->offset = 0;
     }
     piece->start =
@@ -184,7 +185,8 @@ static void add_products_of_piece(struct walk *walk, const struct gathered *g,
                         product->out[0].offset + piece->rows.first * y->stride[dim] * size);
 
         if (piece->rows.before != 1)
-            out = wf_piece_at(wf_piece_add_buffer(walk->list, plans[p]->out[0]->numel * size), 0);
+            out = wf_piece_at(
+                wf_piece_add_buffer(walk->list, WEFT_CPU, plans[p]->out[0]->numel * size), 0);
         wf_piece_add_product(walk->list, product, plans[p],
                              wf_piece_at(piece->buffer, piece->offset), out);
         if (piece->rows.before != 1)
@@ -373,10 +375,10 @@ static void add_terms_of_rank(struct walk *walk, const struct wf_found_scatter *
     struct wf_operand from = wf_piece_at(node->in[0].storage, node->in[0].offset), terms;
 
     from.offset += piece->rows.first * a->stride[f->dim] * (int64_t)wf_dtypes[a->dtype].size;
-    terms = wf_piece_at(
-        wf_piece_add_buffer(walk->list, plan->out[0]->numel *
-                                            (int64_t)wf_dtypes[plan->out[0]->desc.dtype].size),
-        0);
+    terms = wf_piece_at(wf_piece_add_buffer(walk->list, WEFT_CPU,
+                                            plan->out[0]->numel *
+                                                (int64_t)wf_dtypes[plan->out[0]->desc.dtype].size),
+                        0);
     wf_piece_add_product(walk->list, node, plan, from, terms);
     start_sum(walk, f, rank, terms, piece);
 }

@@ -231,6 +231,7 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
     if (variant->mesh) weft_mesh_retain(variant->mesh);
     variant->passes_off = f->passes_off ? wf_strdup(f->passes_off) : NULL;
     variant->backend = f->backend;
+    variant->graph = f->graph;
     variant->guards = guards;
     wf_guards_take_externals(guards, &c->recorder);
     variant->forward = c->recorder.list;

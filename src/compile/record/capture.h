@@ -16,6 +16,7 @@ struct wf_captured_function {
     const char *name, *passes_off;
     const weft_module *module;     /* whose calls it runs; NULL: a function's */
     weft_compile_backend *backend; /* NULL: the library's own */
+    bool graph;                    /* lists on a GPU are launched as graphs */
     struct wf_undo *undo;          /* of a warm-up: what calls change is saved; NULL: none */
 };
 

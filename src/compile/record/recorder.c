@@ -14,6 +14,7 @@
 #include "base/call_context.h"
 #include "base/elements/dtype.h"
 #include "base/mem.h"
+#include "device/device.h"
 #include "kernels/device_kernels.h"
 #include "redistribute/in_flight.h"
 
@@ -28,11 +29,13 @@ int wf_recording_find(const struct wf_list_recorder *r, const struct wf_block *b
 
 static int add_external(struct wf_list_recorder *r, struct wf_block *block)
 {
-    int s = wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_EXTERNAL,
-                                                                .category = block->category,
-                                                                .bytes = block->bytes,
-                                                                .block = wf_block_retain(block),
-                                                                .base = block->data});
+    int s = wf_op_list_add_storage(r->list,
+                                   (struct wf_storage){.kind = WF_STORAGE_EXTERNAL,
+                                                       .category = block->category,
+                                                       .device = (uint8_t)wf_block_device(block),
+                                                       .bytes = block->bytes,
+                                                       .block = wf_block_retain(block),
+                                                       .base = block->data});
 
     wf_block_map_add(&r->blocks, block, s);
     return s;
@@ -64,20 +67,24 @@ void wf_recording_add_input(struct wf_list_recorder *r, const weft_tensor *t, in
 {
     if (wf_recording_find(r, t->block) >= 0) return; /* another view of an earlier input */
     wf_block_map_add(&r->blocks, t->block,
-                     wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_INPUT,
-                                                                         .index = index,
-                                                                         .bytes = t->block->bytes,
-                                                                         .base = t->data}));
+                     wf_op_list_add_storage(
+                         r->list, (struct wf_storage){.kind = WF_STORAGE_INPUT,
+                                                      .index = index,
+                                                      .device = (uint8_t)wf_block_device(t->block),
+                                                      .bytes = t->block->bytes,
+                                                      .base = t->data}));
 }
 
 void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block, char *base,
                               int index)
 {
     wf_block_map_add(&r->blocks, block,
-                     wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_FORWARD,
-                                                                         .index = index,
-                                                                         .bytes = block->bytes,
-                                                                         .base = base}));
+                     wf_op_list_add_storage(
+                         r->list, (struct wf_storage){.kind = WF_STORAGE_FORWARD,
+                                                      .index = index,
+                                                      .device = (uint8_t)wf_block_device(block),
+                                                      .bytes = block->bytes,
+                                                      .base = base}));
 }
 
 /* ---- breaks ---- */
@@ -258,7 +265,7 @@ static void record_copy(struct wf_recorder *base, const struct wf_strided_copy *
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
     struct wf_list_node *node;
 
-    wf_strided_copy_run(copy, dst, src);
+    wf_device_strided_copy(wf_block_device(to), copy, dst, src);
     if (base->suspended) return;
     node = add_node(r, WF_LIST_COPY, "copy", NULL);
     node->n_in = node->n_out = 1;
@@ -358,13 +365,14 @@ static void record_update(struct wf_recorder *base, const struct wf_changing_cal
     if (r->undo) call->advance(call->self, -1); /* counts of updates and steps */
     if (r->segments || base->suspended) {       /* it is made by the program in each call */
         wf_recording_break(r, "");
-        if (n) wf_cpu_optimizer_kernels.step(items, n);
+        if (n) wf_optimizer_kernels_on(wf_device_of(parameters[0]))->step(items, n);
         call->release(call->self);
         r->pending_writes = 0;
         return;
     }
     node = add_node(r, WF_LIST_UPDATE, "optimizer step", NULL);
-    if (n && !wf_is_meta(parameters[0])) wf_cpu_optimizer_kernels.step(items, n);
+    if (n && !wf_is_meta(parameters[0]))
+        wf_optimizer_kernels_on(wf_device_of(parameters[0]))->step(items, n);
     node->call = *call;
     node->items = items;
     node->n_items = n;
@@ -390,12 +398,13 @@ static void note_block_made(struct wf_recorder *base, struct wf_block *block)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
-    wf_block_map_add(
-        &r->blocks, block,
-        wf_op_list_add_storage(r->list, (struct wf_storage){.kind = WF_STORAGE_MADE,
-                                                            .category = block->category,
-                                                            .bytes = block->bytes,
-                                                            .base = block->data}));
+    wf_block_map_add(&r->blocks, block,
+                     wf_op_list_add_storage(
+                         r->list, (struct wf_storage){.kind = WF_STORAGE_MADE,
+                                                      .category = block->category,
+                                                      .device = (uint8_t)wf_block_device(block),
+                                                      .bytes = block->bytes,
+                                                      .base = block->data}));
 }
 
 static void note_block_released(struct wf_recorder *base, struct wf_block *block)
@@ -456,12 +465,13 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
     gradient->was_shared = grad->refs != 1 || !wf_block_is_unshared(grad->block);
     gradient->storage = wf_recording_find(r, grad->block);
     if (gradient->storage >= 0) return;
-    gradient->storage =
-        wf_op_list_add_storage(list, (struct wf_storage){.kind = WF_STORAGE_GRADIENT,
-                                                         .category = grad->block->category,
-                                                         .index = list->n_gradients - 1,
-                                                         .bytes = grad->block->bytes,
-                                                         .base = grad->data});
+    gradient->storage = wf_op_list_add_storage(
+        list, (struct wf_storage){.kind = WF_STORAGE_GRADIENT,
+                                  .category = grad->block->category,
+                                  .device = (uint8_t)wf_block_device(grad->block),
+                                  .index = list->n_gradients - 1,
+                                  .bytes = grad->block->bytes,
+                                  .base = grad->data});
     wf_block_map_add(&r->blocks, grad->block, gradient->storage);
 }
 

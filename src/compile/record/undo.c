@@ -6,6 +6,7 @@
 #include "base/array_grow.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "device/device.h"
 #include "random/generator.h"
 
 /* ---- what is kept ---- */
@@ -36,7 +37,7 @@ static void *copy_of(const struct wf_block *block)
 {
     void *bytes = wf_malloc((size_t)block->bytes + 1);
 
-    if (block->bytes) memcpy(bytes, block->data, (size_t)block->bytes);
+    wf_device_download(wf_block_device(block), bytes, block->data, (size_t)block->bytes, "warm-up");
     return bytes;
 }
 
@@ -106,7 +107,8 @@ static void restore_version(struct wf_block *block, uint32_t version)
 
 static void restore_block(struct wf_saved_block *saved)
 {
-    if (saved->block->bytes) memcpy(saved->block->data, saved->bytes, (size_t)saved->block->bytes);
+    wf_device_upload(wf_block_device(saved->block), saved->block->data, saved->bytes,
+                     (size_t)saved->block->bytes);
     restore_version(saved->block, saved->version);
     wf_block_release(saved->block);
     wf_free(saved->bytes);
@@ -115,7 +117,8 @@ static void restore_block(struct wf_saved_block *saved)
 /* The gradient is another tensor now, or none. */
 static void make_gradient_anew(const struct wf_saved_gradient *saved)
 {
-    struct wf_block *block = wf_block_new((size_t)saved->n_bytes, WF_MEM_GRADIENTS);
+    struct wf_block *block = wf_block_new_on((weft_device)saved->layout->desc.device,
+                                             (size_t)saved->n_bytes, WF_MEM_GRADIENTS);
 
     if (!block) WF_DIE("compiled function, warm-up: %s", weft_error_message());
     weft_release(saved->leaf->grad);
@@ -142,7 +145,8 @@ static void restore_gradient(struct wf_saved_gradient *saved)
         make_gradient_anew(saved);
     }
     if (saved->bytes && saved->n_bytes)
-        memcpy(leaf->grad->block->data, saved->bytes, (size_t)saved->n_bytes);
+        wf_device_upload(wf_block_device(leaf->grad->block), leaf->grad->block->data, saved->bytes,
+                         (size_t)saved->n_bytes);
     if (saved->layout) wf_layout_release(saved->layout);
     wf_free(saved->bytes);
     weft_release(leaf);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "kernels/device_kernels.h"
 #include "redistribute/in_flight.h"
 
 /* ---- the call that is followed ---- */
@@ -397,7 +398,8 @@ static struct wf_block *follow_move(struct wf_recorder *base, struct wf_op_plan 
         return wf_redist_run(move, from->data);
     s = f->of->list->nodes[f->at - 1].out[0].storage;
     result = &f->of->list->storages[s];
-    block = wf_block_new((size_t)result->bytes, (enum wf_category)result->category);
+    block = wf_block_new_on((weft_device)result->device, (size_t)result->bytes,
+                            (enum wf_category)result->category);
     if (!block) WF_DIE("redistribute: %s", weft_error_message());
     bind(f, s, block, block->data);
     return block;
@@ -428,9 +430,8 @@ static void follow_view(struct wf_recorder *base, struct wf_op_plan *plan, const
 static void follow_update(struct wf_recorder *base, const struct wf_changing_call *call,
                           weft_tensor *const *parameters, struct wf_optimizer_item *items, int n)
 {
-    (void)parameters;
     run_put_off((struct follower *)base);
-    if (n) wf_cpu_optimizer_kernels.step(items, n);
+    if (n) wf_optimizer_kernels_on(wf_device_of(parameters[0]))->step(items, n);
     call->release(call->self);
 }
 

@@ -1,7 +1,6 @@
 /*
  * memory_plan.c: offsets by lifetimes. Storages are placed in the order of their first use, each in
- * the smallest gap that holds it among those that live then; freed gaps join their neighbours. Two
- * areas: one that peers can read, for collectives, and one that they cannot.
+ * the smallest gap that holds it among those that live then; freed gaps join their neighbours.
  */
 #include "compile/replay/memory_plan.h"
 
@@ -10,7 +9,10 @@
 #include "compile/tools/names.h"
 #include "device/pool.h"
 
-enum { AREAS = 2, LINE = 64 };
+/* One that peers can read, for collectives, one that they cannot, and the device's. */
+enum area { AREA_PRIVATE, AREA_SHARED, AREA_DEVICE, AREAS };
+
+enum { LINE = 256 }; /* bytes that a storage is aligned to: as the device's memory is */
 
 struct lifetime {
     int first, last; /* -1: not used */
@@ -168,14 +170,19 @@ static void place_storages(struct wf_memory_plan *plan, const struct wf_op_list 
     wf_free(next_ended);
 }
 
+static enum area area_of(const struct wf_storage *storage)
+{
+    if (storage->device == WEFT_CUDA) return AREA_DEVICE;
+    return storage->category == WF_MEM_COMM ? AREA_SHARED : AREA_PRIVATE;
+}
+
 struct wf_memory_plan *wf_memory_plan_without_memory(const struct wf_op_list *list)
 {
     struct wf_memory_plan *plan = WF_NEW(struct wf_memory_plan);
 
     plan->lives = wf_calloc((size_t)list->n_storages + 1, sizeof *plan->lives);
     plan->area = wf_calloc((size_t)list->n_storages + 1, sizeof *plan->area);
-    for (int s = 0; s < list->n_storages; s++)
-        plan->area[s] = list->storages[s].category == WF_MEM_COMM;
+    for (int s = 0; s < list->n_storages; s++) plan->area[s] = (uint8_t)area_of(&list->storages[s]);
     find_lifetimes(plan, list);
     place_storages(plan, list);
     return plan;
@@ -183,12 +190,15 @@ struct wf_memory_plan *wf_memory_plan_without_memory(const struct wf_op_list *li
 
 struct wf_memory_plan *wf_memory_plan_new(const struct wf_op_list *list)
 {
-    static const enum wf_category category[AREAS] = {WF_MEM_ACTIVATIONS, WF_MEM_COMM};
+    static const enum wf_category category[AREAS] = {[AREA_PRIVATE] = WF_MEM_ACTIVATIONS,
+                                                     [AREA_SHARED] = WF_MEM_COMM,
+                                                     [AREA_DEVICE] = WF_MEM_ACTIVATIONS};
     struct wf_memory_plan *plan = wf_memory_plan_without_memory(list);
 
     for (int a = 0; a < AREAS; a++) {
         if (!plan->bytes[a]) continue;
-        plan->block[a] = wf_block_new((size_t)plan->bytes[a], category[a]);
+        plan->block[a] = wf_block_new_on(a == AREA_DEVICE ? WEFT_CUDA : WEFT_CPU,
+                                         (size_t)plan->bytes[a], category[a]);
         if (plan->block[a]) continue;
         wf_memory_plan_free(plan);
         return NULL;
@@ -219,7 +229,10 @@ int64_t wf_memory_plan_offset(const struct wf_memory_plan *plan, int storage)
 
 int64_t wf_memory_plan_bytes(const struct wf_memory_plan *plan)
 {
-    return plan->bytes[0] + plan->bytes[1];
+    int64_t bytes = 0;
+
+    for (int a = 0; a < AREAS; a++) bytes += plan->bytes[a];
+    return bytes;
 }
 
 void wf_memory_plan_lifetime(const struct wf_memory_plan *plan, int storage, int *first, int *last)

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "compile/replay/fused.h"
+#include "compile/replay/list_graph.h"
 #include "compile/replay/memory_plan.h"
 #include "device/device.h"
 #include "mesh/mesh.h"
@@ -29,7 +30,8 @@ struct wf_program {
     struct wf_coll *colls;
     struct wf_block **kept; /* room for one run */
     char **base;
-    weft_list_runner runner; /* run NULL: calls run in their order */
+    weft_list_runner runner;     /* run NULL: calls run in their order */
+    struct wf_list_graph *graph; /* NULL: it is launched as none */
 };
 
 /* A program is what a backend knows as a list. */
@@ -69,6 +71,7 @@ void wf_program_free(struct wf_program *program)
 {
     if (!program) return;
     if (program->runner.release) program->runner.release(program->runner.state);
+    wf_list_graph_free(program->graph);
     wf_memory_plan_free(program->memory);
     wf_free(program->calls);
     wf_free(program->colls);
@@ -88,6 +91,20 @@ const struct wf_memory_plan *wf_program_memory_plan(const struct wf_program *pro
 }
 
 int wf_program_call_count(const struct wf_program *program) { return program->n_calls; }
+
+void wf_program_launch_as_graph(struct wf_program *program)
+{
+    const struct wf_op_list *list = program->list;
+    bool on_gpu = false;
+
+    for (int s = 0; s < list->n_storages; s++) on_gpu |= list->storages[s].device == WEFT_CUDA;
+    if (on_gpu && program->n_calls > 0) program->graph = wf_list_graph_new(program, list);
+}
+
+int64_t wf_program_launch_count(const struct wf_program *program)
+{
+    return program->graph ? wf_list_graph_launch_count(program->graph) : 0;
+}
 
 /* ---- one call ---- */
 
@@ -120,12 +137,20 @@ static void run_kernel(const struct wf_op_list *list, const struct wf_list_node 
     kernel->run(kernel, to, from, &node->scalars);
 }
 
-static void run_copy(const struct wf_list_node *node, const struct wf_program_run *run)
+static weft_device device_of_result(const struct wf_op_list *list, const struct wf_list_node *node)
 {
+    return (weft_device)list->storages[node->out[0].storage].device;
+}
+
+static void run_copy(const struct wf_op_list *list, const struct wf_list_node *node,
+                     const struct wf_program_run *run)
+{
+    weft_device device = device_of_result(list, node);
     void *dst = address_of(run, &node->out[0]);
     const void *src = address_of(run, &node->in[0]);
 
-    for (int i = 0; i < node->n_copies; i++) wf_strided_copy_run(&node->copies[i], dst, src);
+    for (int i = 0; i < node->n_copies; i++)
+        wf_device_strided_copy(device, &node->copies[i], dst, src);
 }
 
 /* Elements of a move's buffer. */
@@ -141,21 +166,22 @@ static void run_fill(const struct wf_op_list *list, const struct wf_list_node *n
     void *dst = address_of(run, &node->out[0]);
 
     if (node->action)
-        wf_device_fill(WEFT_CPU, dst, node->action->element,
+        wf_device_fill(device_of_result(list, node), dst, node->action->element,
                        wf_dtypes[node->move->from->desc.dtype].size, count_elements(list, node));
     else
-        wf_device_fill(WEFT_CPU, dst, node->element, node->element_bytes, node->count);
+        wf_device_fill(device_of_result(list, node), dst, node->element, node->element_bytes,
+                       node->count);
 }
 
-static void start_collective(const struct wf_list_node *node, const struct wf_program_run *run,
-                             struct wf_coll *coll)
+static void start_collective(const struct wf_op_list *list, const struct wf_list_node *node,
+                             const struct wf_program_run *run, struct wf_coll *coll)
 {
     const struct wf_redist_action *action = node->action;
 
     *coll = (struct wf_coll){
         .kind = action->coll,
         .comm = wf_mesh_axes_comm(node->move->from->mesh, action->axes),
-        .device = WEFT_CPU,
+        .device = device_of_result(list, node),
         .dtype = (weft_dtype)node->move->from->desc.dtype,
         .reduce = action->reduce,
         .count = action->count,
@@ -172,9 +198,8 @@ static void start_collective(const struct wf_list_node *node, const struct wf_pr
 }
 
 /* The addresses are those of this run; `give` has the numbers of this step. */
-static void run_update(const struct wf_list_node *node, const struct wf_program_run *run)
+static void give_update(const struct wf_list_node *node, const struct wf_program_run *run)
 {
-    node->call.advance(node->call.self, 1);
     for (int i = 0; i < node->n_items; i++) {
         struct wf_optimizer_step_arrays *arrays = &node->items[i].arrays;
 
@@ -183,6 +208,7 @@ static void run_update(const struct wf_list_node *node, const struct wf_program_
     if (node->n_items) node->call.give(node->call.self);
 }
 
+/* What the host counts beside a call has been counted. */
 static void run_call(const struct wf_op_list *list, const struct call *call,
                      const struct wf_program_run *run)
 {
@@ -197,29 +223,29 @@ static void run_call(const struct wf_op_list *list, const struct call *call,
         wf_fused_run(list, node, run);
         return;
     case WF_LIST_COPY:
-        run_copy(node, run);
+        run_copy(list, node, run);
         return;
     case WF_LIST_FILL:
         run_fill(list, node, run);
         return;
     case WF_LIST_START:
-        start_collective(node, run, call->coll);
+        start_collective(list, node, run, call->coll);
         return;
     case WF_LIST_WAIT:
         wf_comm_wait(call->coll);
         return;
     case WF_LIST_UPDATE:
-        run_update(node, run);
+        give_update(node, run);
         return;
     case WF_LIST_DIVIDE:
         dtype = (weft_dtype)node->move->from->desc.dtype;
-        wf_device_divide(WEFT_CPU, dtype, count_elements(list, node),
+        wf_device_divide(device_of_result(list, node), dtype, count_elements(list, node),
                          address_of(run, &node->out[0]), node->action->divisor);
         return;
     case WF_LIST_POWER:
         dtype = (weft_dtype)node->move->from->desc.dtype;
-        wf_device_power(WEFT_CPU, dtype, count_elements(list, node), address_of(run, &node->out[0]),
-                        node->action->power);
+        wf_device_power(device_of_result(list, node), dtype, count_elements(list, node),
+                        address_of(run, &node->out[0]), node->action->power);
         return;
     case WF_LIST_VIEW:
     case WF_LIST_MOVE:
@@ -259,7 +285,8 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
             run->base[s] = wf_memory_plan_address(program->memory, s);
             continue;
         }
-        run->kept[s] = wf_block_new((size_t)storage->bytes, (enum wf_category)storage->category);
+        run->kept[s] = wf_block_new_on((weft_device)storage->device, (size_t)storage->bytes,
+                                       (enum wf_category)storage->category);
         if (!run->kept[s]) {
             wf_program_end_run(program, run);
             return weft_error_status();
@@ -270,8 +297,8 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
     return WEFT_OK;
 }
 
-static inline void run_call_in_context(const struct wf_program *program, int i,
-                                       const struct wf_program_run *run)
+static inline void give_call(const struct wf_program *program, int i,
+                             const struct wf_program_run *run)
 {
     const struct wf_list_node *node = program->calls[i].node;
 
@@ -281,16 +308,29 @@ static inline void run_call_in_context(const struct wf_program *program, int i,
     run_call(program->list, &program->calls[i], run);
 }
 
-void wf_program_run_all(const struct wf_program *program, const struct wf_program_run *run)
+static inline void run_call_in_context(const struct wf_program *program, int i,
+                                       const struct wf_program_run *run)
 {
-    struct wf_call_context before = wf_current_context;
+    const struct wf_list_node *node = program->calls[i].node;
+
+    if (node->kind == WF_LIST_UPDATE) node->call.advance(node->call.self, 1);
+    give_call(program, i, run);
+}
+
+const struct wf_list_node *wf_program_node(const struct wf_program *program, int i)
+{
+    return program->calls[i].node;
+}
+
+void wf_program_give_call(const struct wf_program *program, int i, const struct wf_program_run *run)
+{
+    give_call(program, i, run);
+}
+
+void wf_program_run_calls(const struct wf_program *program, const struct wf_program_run *run)
+{
     int in_flight = 0;
 
-    if (program->runner.run) {
-        program->runner.run(&(weft_list_run){program, run}, program->runner.state);
-        wf_current_context = before;
-        return;
-    }
     for (int i = 0; i < program->n_calls; i++) {
         const struct wf_list_node *node = program->calls[i].node;
 
@@ -298,6 +338,16 @@ void wf_program_run_all(const struct wf_program *program, const struct wf_progra
         in_flight += (node->kind == WF_LIST_START) - (node->kind == WF_LIST_WAIT);
         if (in_flight > 0) wf_comm_progress();
     }
+}
+
+void wf_program_run_all(const struct wf_program *program, const struct wf_program_run *run)
+{
+    struct wf_call_context before = wf_current_context;
+
+    if (program->runner.run)
+        program->runner.run(&(weft_list_run){program, run}, program->runner.state);
+    else if (!program->graph || !wf_list_graph_run(program->graph, run))
+        wf_program_run_calls(program, run);
     wf_current_context = before;
 }
 
@@ -327,11 +377,14 @@ weft_status wf_program_hand_to_backend(struct wf_program *program, weft_compile_
 
 int weft_list_node_count(const weft_list *list) { return program_of(WF_HANDLE(list))->n_calls; }
 
-static weft_list_operand describe_operand(const struct wf_operand *operand)
+static weft_list_operand describe_operand(const struct wf_op_list *list,
+                                          const struct wf_operand *operand)
 {
     weft_list_operand described = {.storage = operand->storage, .offset = operand->offset};
     const struct wf_tensor_desc *desc;
 
+    if (operand->storage >= 0)
+        described.device = (weft_device)list->storages[operand->storage].device;
     if (!operand->layout) return described;
     desc = &operand->layout->desc;
     described.has_shape = true;
@@ -363,8 +416,10 @@ weft_list_node weft_list_node_at(const weft_list *list, int i)
     described.in_place = node->in_place;
     described.n_in = node->n_in;
     described.n_out = node->n_out;
-    for (int k = 0; k < node->n_in; k++) described.in[k] = describe_operand(&node->in[k]);
-    for (int k = 0; k < node->n_out; k++) described.out[k] = describe_operand(&node->out[k]);
+    for (int k = 0; k < node->n_in; k++)
+        described.in[k] = describe_operand(program->list, &node->in[k]);
+    for (int k = 0; k < node->n_out; k++)
+        described.out[k] = describe_operand(program->list, &node->out[k]);
     return described;
 }
 

@@ -30,6 +30,18 @@ void wf_program_run_all(const struct wf_program *program, const struct wf_progra
 /** Blocks that nobody took are released. */
 void wf_program_end_run(const struct wf_program *program, struct wf_program_run *run);
 
+/** Where it is on a GPU: launch it as one graph of the device, from its third run on
+ * (list_graph.h). Before the first run. / How often that was done. */
+void wf_program_launch_as_graph(struct wf_program *program);
+int64_t wf_program_launch_count(const struct wf_program *program);
+
+/** For list_graph.c. Call i, from 0 on / give it, after what the host counts beside it was counted
+ * / all calls, one after another. */
+const struct wf_list_node *wf_program_node(const struct wf_program *program, int i);
+void wf_program_give_call(const struct wf_program *program, int i,
+                          const struct wf_program_run *run);
+void wf_program_run_calls(const struct wf_program *program, const struct wf_program_run *run);
+
 /** Bytes of the one place where everything lies that does not outlive a run. */
 int64_t wf_program_memory(const struct wf_program *program);
 int wf_program_call_count(const struct wf_program *program);

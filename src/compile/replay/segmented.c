@@ -65,6 +65,7 @@ static bool add_segment(struct wf_segmented *s, int first, const struct wf_list_
     segment->list->keeps_collectives = true; /* what is alive at the end this rank alone knows */
     segment->program = wf_segment_program_new(segment->list, true, f->passes_off, &segment->moves);
     if (!segment->program) return false;
+    if (f->graph) wf_program_launch_as_graph(segment->program);
     if (f->backend && wf_program_hand_to_backend(segment->program, f->backend) != WEFT_OK)
         return false;
     report_segment(s, segment, f->name);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "device/device.h"
 #include "dtensor/dispatch/redistribute_gradient.h"
 #include "ops/dispatch_op.h"
 #include <weft/ops.h>
@@ -101,7 +102,7 @@ static weft_tensor *new_zeros(struct wf_layout *layout)
 {
     weft_tensor *zeros = wf_tensor_new_empty(layout, WF_MEM_GRADIENTS, "compiled");
 
-    if (zeros) memset(zeros->data, 0, (size_t)zeros->block->bytes);
+    if (zeros) wf_device_zero(wf_device_of(zeros), zeros->data, (size_t)zeros->block->bytes);
     return zeros;
 }
 

@@ -191,6 +191,7 @@ static weft_status improve_and_plan(struct wf_variant *variant, struct wf_op_lis
     now = wf_compile_times_add(times, WF_COMPILE_PASSES, now);
     *program = wf_program_new(list);
     if (!*program) return weft_error_status();
+    if (variant->graph) wf_program_launch_as_graph(*program);
     if (variant->backend && wf_program_hand_to_backend(*program, variant->backend) != WEFT_OK) {
         wf_program_free(*program);
         *program = NULL;

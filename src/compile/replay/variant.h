@@ -38,6 +38,7 @@ struct wf_variant {
     char *unusable;  /* why it will never run; NULL: it can */
     char *name;
     weft_compile_backend *backend; /* NULL: the library's own */
+    bool graph;                    /* lists on a GPU are launched as graphs */
     struct wf_compile_times times;
     int64_t backward_replays;
     int refs; /* calls may outlive the compiled function */

@@ -1,9 +1,9 @@
 /*
  * call_file.c: a list of calls as a file of each rank: lines of text, then the elements.
  *
- *     weft calls 1 WORLD RANK MESHES SLOTS CALLS RESULTS
- *     mesh dp=2,tp=4 tp            the root mesh, and which of its axes
- *     slot INPUT DTYPE MESH NDIM size.. stride.. TYPES PLACEMENTS
+ *     weft calls 2 WORLD RANK MESHES SLOTS CALLS RESULTS
+ *     mesh DEVICE dp=2,tp=4 tp     the root mesh, and which of its axes
+ *     slot INPUT DTYPE DEVICE MESH NDIM size.. stride.. TYPES PLACEMENTS
  *     call KIND NAME IN_PLACE N_IN in.. N_OUT out.. WANT ATTRIBUTES scalars.. element MODULE
  *     result SLOT
  *     elements
@@ -86,7 +86,7 @@ static weft_status write_mesh(weft_mesh *mesh, FILE *out)
     weft_mesh *root = weft_mesh_root(mesh);
     int n = weft_mesh_ndim(root), size = weft_mesh_size(root);
     const int *ranks = wf_mesh_rank_list(root);
-    bool usual = size == weft_world_size() && weft_mesh_device(root) == WEFT_CPU;
+    bool usual = size == weft_world_size();
 
     for (int r = 0; usual && r < size; r++) usual = ranks[r] == r;
     for (int a = 0; usual && a < weft_mesh_ndim(mesh); a++)
@@ -95,7 +95,7 @@ static weft_status write_mesh(weft_mesh *mesh, FILE *out)
     WF_NEED(
         usual, WEFT_ERR_STATE,
         "compile record: a mesh that is not cut from named axes of all ranks cannot be written");
-    fprintf(out, "mesh ");
+    fprintf(out, "mesh %d ", weft_mesh_device(root));
     for (int a = 0; a < n; a++)
         fprintf(out, "%s%s=%d", a ? "," : "", weft_mesh_axis_name(root, a),
                 weft_mesh_axis_size(root, a));
@@ -106,20 +106,23 @@ static weft_status write_mesh(weft_mesh *mesh, FILE *out)
     return WEFT_OK;
 }
 
+static bool is_device(int device) { return device == WEFT_CPU || device == WEFT_CUDA; }
+
 /* On other numbers of ranks a mesh of one axis has all of them. */
 static weft_status read_mesh(struct wf_call_list *list, bool same_world, FILE *in)
 {
     char root_text[MESH_TEXT + 20], axes[MESH_TEXT];
     weft_mesh *root, *mesh;
+    int device;
 
-    WF_NEED(fscanf(in, " mesh %299s %299s", root_text, axes) == 2, WEFT_ERR_IO,
-            "compile replay: a mesh is missing in the file");
+    WF_NEED(fscanf(in, " mesh %d %299s %299s", &device, root_text, axes) == 3 && is_device(device),
+            WEFT_ERR_IO, "compile replay: a mesh is missing in the file");
     if (!same_world) {
         WF_NEED(!strchr(root_text, ','), WEFT_ERR_STATE,
                 "compile replay: the mesh %s is for its own number of ranks only", root_text);
         snprintf(root_text, sizeof root_text, "%s=%d", axes, weft_world_size());
     }
-    root = weft_mesh_new(WEFT_CPU, "%s", root_text);
+    root = weft_mesh_new((weft_device)device, "%s", root_text);
     if (!root) return weft_error_status();
     mesh = weft_mesh_ndim(root) == 1 ? weft_mesh_retain(root) : weft_mesh_sub(root, axes);
     weft_mesh_release(root);
@@ -138,7 +141,8 @@ static weft_status write_layout(const struct wf_call_list *list, const struct wf
     weft_placement again[WEFT_MAX_AXES];
     char text[WF_PLACEMENTS_TEXT] = "-";
 
-    fprintf(out, " %d %d %d", desc->dtype, mesh_number(list, layout->mesh), desc->ndim);
+    fprintf(out, " %d %d %d %d", desc->dtype, desc->device, mesh_number(list, layout->mesh),
+            desc->ndim);
     for (int d = 0; d < desc->ndim; d++) fprintf(out, " %lld", (long long)desc->global[d]);
     for (int d = 0; d < desc->ndim; d++) fprintf(out, " %lld", (long long)desc->stride[d]);
     fprintf(out, " %d", mesh_number(list, layout->grad_types.mesh));
@@ -188,11 +192,11 @@ static struct wf_layout *read_layout(const struct wf_call_list *list, FILE *in)
     int64_t shape[WEFT_MAX_DIMS], stride[WEFT_MAX_DIMS];
     struct wf_grad_types types;
     struct wf_layout *layout;
-    int dtype, mesh, ndim, n = 0;
+    int dtype, device, mesh, ndim, n = 0;
     char text[WF_PLACEMENTS_TEXT];
-    bool right = fscanf(in, " %d %d %d", &dtype, &mesh, &ndim) == 3 && ndim >= 0 &&
-                 ndim <= WEFT_MAX_DIMS && dtype >= 0 && dtype < WEFT_DTYPE_COUNT &&
-                 mesh < list->n_meshes;
+    bool right = fscanf(in, " %d %d %d %d", &dtype, &device, &mesh, &ndim) == 4 && ndim >= 0 &&
+                 ndim <= WEFT_MAX_DIMS && is_device(device) && dtype >= 0 &&
+                 dtype < WEFT_DTYPE_COUNT && mesh < list->n_meshes;
 
     for (int d = 0; right && d < ndim; d++) right = fscanf(in, " %" SCNd64, &shape[d]) == 1;
     for (int d = 0; right && d < ndim; d++) right = fscanf(in, " %" SCNd64, &stride[d]) == 1;
@@ -204,6 +208,7 @@ static struct wf_layout *read_layout(const struct wf_call_list *list, FILE *in)
     if (n < 0) return NULL;
     layout = wf_layout_new(mesh_at(list, mesh), placements, (weft_dtype)dtype, shape,
                            list->exact || mesh < 0 ? stride : NULL, ndim);
+    layout = wf_layout_on_device(layout, (weft_device)device);
     return types.mesh ? wf_layout_with_grad_types(layout, &types) : layout;
 }
 
@@ -404,7 +409,7 @@ static weft_status read_elements(struct wf_call_list *list, const bool *inputs,
 static weft_status write_all(struct wf_call_list *list, FILE *out)
 {
     note_meshes(list);
-    fprintf(out, "weft calls 1 %d %d %d %d %d %d\n", weft_world_size(), weft_world_rank(),
+    fprintf(out, "weft calls 2 %d %d %d %d %d %d\n", weft_world_size(), weft_world_rank(),
             list->n_meshes, list->n_slots, list->n_calls, list->n_results);
     for (int m = 0; m < list->n_meshes; m++) WF_TRY(write_mesh(list->meshes[m], out));
     for (int s = 0; s < list->n_slots; s++) {
@@ -466,7 +471,7 @@ static weft_status read_all(struct wf_call_list *list, FILE *in)
     int64_t *bytes;
     bool *inputs;
 
-    WF_NEED(fscanf(in, "weft calls 1 %d %d %d %d %d %d", &world, &rank, &n_meshes, &n_slots,
+    WF_NEED(fscanf(in, "weft calls 2 %d %d %d %d %d %d", &world, &rank, &n_meshes, &n_slots,
                    &n_calls, &n_results) == 6 &&
                 n_slots >= 0 && n_slots < 1 << 24,
             WEFT_ERR_IO, "compile replay: the file has no list of calls");

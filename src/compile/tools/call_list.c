@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "compile/record/recorder.h"
+#include "device/device.h"
 #include "dtensor/registration/registry.h"
 #include "redistribute/in_flight.h"
 #include "tensor/host_copy.h"
@@ -45,7 +46,8 @@ size_t wf_slot_bytes(const struct wf_slot *slot)
 static weft_tensor *new_tensor(struct wf_layout *layout)
 {
     struct wf_operand operand = {.layout = layout};
-    struct wf_block *block = wf_block_new((size_t)wf_operand_bytes(&operand), WF_MEM_ACTIVATIONS);
+    struct wf_block *block = wf_block_new_on(
+        (weft_device)layout->desc.device, (size_t)wf_operand_bytes(&operand), WF_MEM_ACTIVATIONS);
 
     return block ? wf_tensor_new(layout, block, block->data, "input") : NULL;
 }
@@ -169,14 +171,20 @@ static void pack(const struct wf_tensor_desc *desc, const char *from, char *to)
 static weft_status add_input(struct build *b, const struct wf_operand *at, int *slot)
 {
     const char *from = address_of(b, at);
-    char *packed;
+    weft_device device = (weft_device)b->from->storages[at->storage].device;
+    char *packed, *box;
     weft_status status;
 
     if (b->from->storages[at->storage].written && b->inputs[at->storage]++)
         return refuse(b, "it reads bytes that change through two tensors from outside");
     *slot = wf_call_list_add_slot(b->list, at->layout);
     packed = wf_calloc(wf_slot_bytes(&b->list->slots[*slot]) + 1, 1);
-    if (from) pack(&at->layout->desc, from, packed);
+    box = wf_calloc((size_t)wf_operand_bytes(at) + 1, 1);
+    if (from) {
+        wf_device_download(device, box, from, (size_t)wf_operand_bytes(at), "compile record");
+        pack(&at->layout->desc, box, packed);
+    }
+    wf_free(box);
     status = wf_call_list_set_input(b->list, *slot, packed);
     wf_free(packed);
     note_place(b, at, *slot);

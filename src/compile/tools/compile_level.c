@@ -10,7 +10,8 @@
 static const char *const levels[] = {[WF_LEVEL_EAGER] = "eager",
                                      [WF_LEVEL_CAPTURE] = "capture",
                                      [WF_LEVEL_AOT] = "aot",
-                                     [WF_LEVEL_FULL] = "full"};
+                                     [WF_LEVEL_FULL] = "full",
+                                     [WF_LEVEL_GRAPH] = "graph"};
 
 weft_status wf_compile_level_read(enum wf_compile_level *level)
 {
@@ -18,12 +19,13 @@ weft_status wf_compile_level_read(enum wf_compile_level *level)
 
     *level = WF_LEVEL_FULL;
     if (!word || !word[0]) return WEFT_OK;
-    for (int i = 0; i <= WF_LEVEL_FULL; i++) {
+    for (int i = 0; i <= WF_LEVEL_GRAPH; i++) {
         if (strcmp(word, levels[i]) != 0) continue;
         *level = (enum wf_compile_level)i;
         return WEFT_OK;
     }
-    return WF_FAIL(WEFT_ERR_ARG, "compile: WEFT_COMPILE is %s: eager, capture, aot or full", word);
+    return WF_FAIL(WEFT_ERR_ARG, "compile: WEFT_COMPILE is %s: eager, capture, aot, full or graph",
+                   word);
 }
 
 char *wf_compile_switched_off(enum wf_compile_level level, bool plain, bool foreign,

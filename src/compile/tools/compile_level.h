@@ -9,7 +9,8 @@ enum wf_compile_level {
     WF_LEVEL_EAGER,   /* the function runs */
     WF_LEVEL_CAPTURE, /* it is recorded in every call; no list is used */
     WF_LEVEL_AOT,     /* lists are replayed as they were recorded */
-    WF_LEVEL_FULL
+    WF_LEVEL_FULL,    /* after all passes */
+    WF_LEVEL_GRAPH    /* and launched as graphs of the GPU */
 };
 
 /** What WEFT_COMPILE says. fails: WEFT_ERR_ARG for a word that is none of them */

@@ -39,6 +39,8 @@ void weft_compiled_profile_print(const weft_compiled *compiled, FILE *out)
         out, "%s: %lld calls, %lld captures, %lld hits, %lld immediate, %lld backward replays\n",
         compiled->name, (long long)counts.calls, (long long)counts.captures,
         (long long)counts.replays, (long long)counts.immediate, (long long)counts.backward_replays);
+    if (counts.launches)
+        fprintf(out, "%lld lists launched as CUDA graphs\n", (long long)counts.launches);
     if (counts.saved_without)
         fprintf(out, "%lld bytes saved for backward, %lld without min_cut\n",
                 (long long)counts.saved, (long long)counts.saved_without);

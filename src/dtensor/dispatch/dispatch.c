@@ -191,6 +191,10 @@ static weft_tensor *run_kernel_on_device(const struct wf_op_plan *plan, weft_ten
         out[j] = wf_tensor_new(plan->out[j], block, block->data, plan->name);
         to[j] = block->data;
     }
+    if (wf_recorder) {
+        hand_kernel_to_recorder(plan, used, out, to, args);
+        return out[0];
+    }
     span = wf_span_open(WF_STREAM_COMPUTE, plan->name);
     if (wf_capture_of_thread)
         wf_run_kernel_in_capture(plan, to, from, args);
@@ -229,8 +233,6 @@ static weft_tensor *run_other_way(const struct wf_op_plan *plan, weft_tensor *co
                                   weft_tensor **out, const struct wf_op_args *args)
 {
     if (plan->way == WF_EXECUTE_VIEW) return make_output_view(plan, used, out, args);
-    if (wf_recorder && plan->way == WF_EXECUTE_ON_DEVICE)
-        wf_recorder_leave("%s runs on a GPU", plan->name);
     if (plan->way == WF_EXECUTE_ON_DEVICE) return run_kernel_on_device(plan, used, out, args);
     if (plan->way == WF_EXECUTE_REDISTRIBUTION) return out[0] = used[0];
     return run_on_meta_device(plan, used, out, args);

@@ -249,7 +249,7 @@ static struct wf_graph *capture_sums(struct wf_block *a, struct wf_block *sum,
     struct wf_graph *graph;
 
     wf_comm_run(&first); /* the communicator is opened before */
-    if (wf_capture_begin()) return NULL;
+    if (wf_capture_begin(true)) return NULL;
     wf_comm_start(&first);
     wf_device_copy(WEFT_CUDA, copy->data, a->data, COUNT * sizeof(float));
     wf_comm_wait(&first);

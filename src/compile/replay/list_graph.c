@@ -1,0 +1,351 @@
+/*
+ * list_graph.c: the capture of a list and its launches. What the library does for a whole step of a
+ * program is step_graph's; here all that is read and written is known, so nothing else is kept.
+ */
+#include "compile/replay/list_graph.h"
+
+#include <stdio.h>
+
+#include "base/elements/dtype.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "device/device.h"
+#include "mesh/mesh.h"
+
+enum { WHY_BYTES = 256, ALIGNED_TO = 256 };
+
+/* What nodes reach of a storage that lies elsewhere in each run, relative to its base. */
+struct reach {
+    int64_t first, end; /* bytes; equal: nothing */
+    bool written, made; /* by nodes of the list; the storage itself by the list */
+};
+
+/* A call that is given anew in each launch: it draws, or is the step of an optimizer. */
+struct given_call {
+    struct wf_list_graph *graph;
+    int number;
+};
+
+struct wf_list_graph {
+    const struct wf_program *program;
+    const struct wf_op_list *list;
+    int64_t runs, launches;
+    bool never;
+    char why[WHY_BYTES]; /* it will have no graph */
+    struct reach *reach; /* by storage */
+    struct wf_block *own;
+    char **base; /* by storage: where the captured calls have it */
+    struct given_call *given;
+    struct wf_graph *captured;
+};
+
+struct wf_list_graph *wf_list_graph_new(const struct wf_program *program,
+                                        const struct wf_op_list *list)
+{
+    struct wf_list_graph *graph = WF_NEW(struct wf_list_graph);
+
+    graph->program = program;
+    graph->list = list;
+    return graph;
+}
+
+static void drop(struct wf_list_graph *graph)
+{
+    wf_graph_free(graph->captured);
+    graph->captured = NULL;
+    if (graph->own) wf_block_release(graph->own);
+    graph->own = NULL;
+    wf_free(graph->reach);
+    wf_free(graph->base);
+    wf_free(graph->given);
+    graph->reach = NULL;
+    graph->base = NULL;
+    graph->given = NULL;
+}
+
+void wf_list_graph_free(struct wf_list_graph *graph)
+{
+    if (!graph) return;
+    drop(graph);
+    wf_free(graph);
+}
+
+int64_t wf_list_graph_launch_count(const struct wf_list_graph *graph) { return graph->launches; }
+
+static void give_up(struct wf_list_graph *graph, const char *why)
+{
+    graph->never = true;
+    if (!graph->why[0]) snprintf(graph->why, sizeof graph->why, "%s", why);
+    drop(graph);
+    if (wf_log_rank() <= 0)
+        WF_LOG(WF_LOG_WARN, "compile", "a list is not launched as a graph: %s", graph->why);
+}
+
+/* ---- what the nodes reach ---- */
+
+/* Bytes of one side of a copy, from its first element on. */
+static int64_t copied_bytes(const struct wf_strided_copy *copy, const int64_t *step, int64_t offset)
+{
+    int64_t last = offset;
+
+    for (int l = 0; l < copy->loops; l++) last += (copy->count[l] - 1) * step[l];
+    return copy->run ? last + (int64_t)copy->run : 0;
+}
+
+/* Bytes behind an operand that has no layout, of a node of the lower level; -1: it is not known. */
+static int64_t bytes_without_layout(const struct wf_list_node *node, const struct wf_operand *o)
+{
+    bool out = o == &node->out[0];
+    int64_t bytes = 0;
+
+    if (node->kind != WF_LIST_COPY) return -1;
+    for (int i = 0; i < node->n_copies; i++) {
+        const struct wf_strided_copy *copy = &node->copies[i];
+        int64_t end = out ? copied_bytes(copy, copy->dst_step, copy->dst_offset)
+                          : copied_bytes(copy, copy->src_step, copy->src_offset);
+
+        if (end > bytes) bytes = end;
+    }
+    return bytes;
+}
+
+/* A collective reads the packed elements of its move's source. */
+static int64_t bytes_of_operand(const struct wf_list_node *node, const struct wf_operand *o)
+{
+    if (o->layout) return wf_operand_bytes(o);
+    if (node->kind == WF_LIST_START && o == &node->in[0])
+        return node->piece ? -1
+                           : node->move->from->desc.numel *
+                                     (int64_t)wf_dtypes[node->move->from->desc.dtype].size -
+                                 node->action->src_offset;
+    return bytes_without_layout(node, o);
+}
+
+static bool note_reach(struct wf_list_graph *graph, const struct wf_operand *o, int64_t bytes,
+                       bool write)
+{
+    const struct wf_storage *storage;
+    struct reach *reach;
+
+    if (o->storage < 0) return true;
+    storage = &graph->list->storages[o->storage];
+    reach = &graph->reach[o->storage];
+    if (storage->device != WEFT_CUDA && storage->bytes) return false;
+    reach->made = storage->kind == WF_STORAGE_MADE;
+    reach->written |= write;
+    if (storage->kind == WF_STORAGE_EXTERNAL) return true;
+    if (reach->made) {
+        reach->end = storage->bytes;
+        return true;
+    }
+    if (bytes < 0) return false;
+    if (bytes == 0) return true;
+    if (reach->end == reach->first)
+        *reach = (struct reach){o->offset, o->offset, reach->written, 0};
+    if (o->offset < reach->first) reach->first = o->offset;
+    if (o->offset + bytes > reach->end) reach->end = o->offset + bytes;
+    return true;
+}
+
+static bool note_reach_of_node(struct wf_list_graph *graph, const struct wf_list_node *node)
+{
+    bool known = true;
+
+    for (int i = 0; i < node->n_in; i++)
+        known &= note_reach(graph, &node->in[i], bytes_of_operand(node, &node->in[i]), false);
+    for (int j = 0; j < node->n_out; j++)
+        known &= note_reach(graph, &node->out[j], bytes_of_operand(node, &node->out[j]), true);
+    for (int i = 0; i < node->n_items; i++) {
+        const struct wf_optimizer_step_arrays *arrays = &node->items[i].arrays;
+        int64_t bytes = arrays->count * (int64_t)wf_dtypes[arrays->grad_dtype].size;
+
+        known &= note_reach(graph, &node->arrays[2 * i + 1], bytes, false);
+    }
+    return known;
+}
+
+/* A result that another stands for has no bytes of its own. */
+static bool has_place(const struct wf_list_graph *graph, int s)
+{
+    const struct wf_storage *storage = &graph->list->storages[s];
+    const struct reach *reach = &graph->reach[s];
+
+    if (storage->kind == WF_STORAGE_MADE && (!storage->kept || storage->same_as)) return false;
+    return reach->end > reach->first;
+}
+
+static int64_t room_of(const struct reach *reach)
+{
+    return (reach->end - reach->first + ALIGNED_TO - 1) / ALIGNED_TO * ALIGNED_TO;
+}
+
+/* Addresses of the captured calls: the run's, but for what lies elsewhere in each run. */
+static bool make_places(struct wf_list_graph *graph, const struct wf_program_run *run)
+{
+    const struct wf_op_list *list = graph->list;
+    bool no_error = weft_error_status() == WEFT_OK;
+    int64_t bytes = 0;
+
+    for (int s = 0; s < list->n_storages; s++)
+        if (has_place(graph, s)) bytes += room_of(&graph->reach[s]);
+    if (bytes) graph->own = wf_block_new_on(WEFT_CUDA, (size_t)bytes, WF_MEM_ACTIVATIONS);
+    if (bytes && !graph->own) {
+        if (no_error) weft_error_clear(); /* it runs without a graph */
+        return false;
+    }
+    bytes = 0;
+    for (int s = 0; s < list->n_storages; s++) {
+        graph->base[s] = run->base[s];
+        if (!has_place(graph, s)) continue;
+        graph->base[s] = (char *)graph->own->data + bytes - graph->reach[s].first;
+        bytes += room_of(&graph->reach[s]);
+    }
+    for (int s = 0; s < list->n_storages; s++)
+        if (list->storages[s].same_as) graph->base[s] = graph->base[list->storages[s].same_as - 1];
+    return true;
+}
+
+static bool prepare(struct wf_list_graph *graph, const struct wf_program_run *run)
+{
+    const struct wf_op_list *list = graph->list;
+    bool known = true;
+    int n = wf_program_call_count(graph->program);
+
+    graph->reach = wf_calloc((size_t)list->n_storages + 1, sizeof *graph->reach);
+    graph->base = wf_calloc((size_t)list->n_storages + 1, sizeof *graph->base);
+    graph->given = wf_calloc((size_t)n + 1, sizeof *graph->given);
+    for (int i = 0; i < n; i++)
+        known &= note_reach_of_node(graph, wf_program_node(graph->program, i));
+    if (!known)
+        snprintf(graph->why, sizeof graph->why, "parts of it are not on the GPU");
+    else if (!make_places(graph, run))
+        snprintf(graph->why, sizeof graph->why, "there is no memory for its inputs and results");
+    return !graph->why[0];
+}
+
+/* ---- before and after a launch ---- */
+
+static void copy(const struct wf_list_graph *graph, const struct wf_program_run *run, bool after)
+{
+    for (int s = 0; s < graph->list->n_storages; s++) {
+        const struct reach *reach = &graph->reach[s];
+        char *own = graph->base[s] + reach->first, *of_run = run->base[s] + reach->first;
+        size_t bytes = (size_t)(reach->end - reach->first);
+
+        if (!has_place(graph, s)) continue;
+        if (after && reach->written) wf_device_copy(WEFT_CUDA, of_run, own, bytes);
+        if (!after && !reach->made) wf_device_copy(WEFT_CUDA, own, of_run, bytes);
+    }
+}
+
+/* ---- capture ---- */
+
+static struct wf_program_run own_run(const struct wf_list_graph *graph)
+{
+    return (struct wf_program_run){.base = graph->base};
+}
+
+static void advance(void *self, int by)
+{
+    const struct given_call *given = self;
+    const struct wf_list_node *node = wf_program_node(given->graph->program, given->number);
+
+    node->call.advance(node->call.self, by);
+}
+
+static void give(void *self)
+{
+    const struct given_call *given = self;
+    struct wf_program_run run = own_run(given->graph);
+
+    wf_program_give_call(given->graph->program, given->number, &run);
+}
+
+static void capture_calls(struct wf_list_graph *graph)
+{
+    struct wf_program_run run = own_run(graph);
+
+    for (int i = 0; i < wf_program_call_count(graph->program); i++) {
+        const struct wf_list_node *node = wf_program_node(graph->program, i);
+        bool update = node->kind == WF_LIST_UPDATE;
+
+        graph->given[i] = (struct given_call){graph, i};
+        if (update) node->call.advance(node->call.self, 1); /* a capture does not */
+        if ((update || node->draws) && wf_capture_of_thread)
+            wf_capture_add_call(
+                (struct wf_changing_call){.advance = update ? advance : NULL,
+                                          .give = update && !node->n_items ? NULL : give,
+                                          .self = &graph->given[i]});
+        else
+            wf_program_give_call(graph->program, i, &run);
+    }
+}
+
+/* Of this collective's mesh no earlier one is. */
+static bool is_first_of_mesh(const struct wf_op_list *list, int node)
+{
+    if (list->nodes[node].kind != WF_LIST_START) return false;
+    for (int i = 0; i < node; i++)
+        if (list->nodes[i].kind == WF_LIST_START &&
+            list->nodes[i].move->from->mesh == list->nodes[node].move->from->mesh)
+            return false;
+    return true;
+}
+
+/* All who take part in the list's collectives, mesh by mesh: who has learned of a rank without a
+ * graph says so to the next. */
+static bool all_ranks_have_graph(const struct wf_list_graph *graph)
+{
+    int mine = graph->captured != NULL;
+
+    for (int i = 0; i < graph->list->n_nodes; i++) {
+        weft_mesh *mesh;
+        struct wf_comm *comm;
+        int *all;
+
+        if (!is_first_of_mesh(graph->list, i)) continue;
+        mesh = graph->list->nodes[i].move->from->mesh;
+        comm = wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1);
+        all = wf_calloc((size_t)wf_comm_size(comm), sizeof *all);
+        wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
+        for (int r = 0; r < wf_comm_size(comm); r++) mine &= all[r];
+        wf_free(all);
+    }
+    return mine;
+}
+
+static bool capture(struct wf_list_graph *graph, const struct wf_program_run *run)
+{
+    const char *why = NULL;
+
+    if (prepare(graph, run)) {
+        copy(graph, run, false);
+        why = wf_capture_begin(false);
+    }
+    if (why) snprintf(graph->why, sizeof graph->why, "%s", why);
+    if (graph->why[0]) {
+        wf_program_run_calls(graph->program, run);
+    } else {
+        capture_calls(graph);
+        graph->captured = wf_capture_end(graph->why, sizeof graph->why);
+        copy(graph, run, true);
+    }
+    if (!all_ranks_have_graph(graph)) give_up(graph, "another rank has no graph of it");
+    return true;
+}
+
+bool wf_list_graph_run(struct wf_list_graph *graph, const struct wf_program_run *run)
+{
+    if (graph->never || wf_capture_of_thread || graph->runs++ == 0) return false;
+    if (!graph->captured) return capture(graph, run);
+    copy(graph, run, false);
+    if (!wf_graph_launch(graph->captured)) {
+        give_up(graph, "an optimizer or a draw takes other kernels than when it was captured");
+        return false;
+    }
+    copy(graph, run, true);
+    graph->launches++;
+    return true;
+}
