@@ -39,6 +39,22 @@ struct wf_kernel_call {
     const union wf_op_attrs *attrs;               /* the plan's */
 };
 
+/**
+ * What a product computes of each element before it writes it. The ops of the table have none:
+ * lists of compiled functions get them from the pass `epilogue`.
+ *
+ * RELU, GELU_TANH: of linear, out[0] is the activation of x w^T + bias; out[1], where it is wanted,
+ * that sum itself. ADD: out[0] is the sum and in[3]. GELU_TANH_GRAD: of linear_dx, its result times
+ * the derivative of gelu_tanh at in[2].
+ */
+enum wf_epilogue {
+    WF_EPILOGUE_NONE,
+    WF_EPILOGUE_RELU,
+    WF_EPILOGUE_GELU_TANH,
+    WF_EPILOGUE_ADD,
+    WF_EPILOGUE_GELU_TANH_GRAD
+};
+
 /** Free what was prepared; a call of which nothing was is allowed. */
 static inline void wf_kernel_call_drop(struct wf_kernel_call *k)
 {

@@ -9,6 +9,7 @@ set(subjects
     attention_bias
     driver_kernels
     embedding
+    epilogue
     indexing
     launch_parts
     like_cpu

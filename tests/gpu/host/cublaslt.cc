@@ -2,11 +2,12 @@
  * cublaslt.cc: a stand-in for libcublasLt, with the functions that products call
  * (src/kernels/cuda/products/cublaslt.cu). It multiplies by plain loops and refuses what the manual
  * does not allow: layouts that do not fit each other, pointers less aligned than was promised, a
- * workspace that is missing, algorithms that were not given for these layouts, epilogues other than
- * a bias, and a bias of another type. Of bf16 and f16 it has no f32 result with a bias, as the
- * library has none of a bias of 16 bits. A program in which
- * nobody called it fails at its end.
+ * workspace that is missing, algorithms that were not given for these layouts, epilogues that are
+ * not used here or not with these types, and a bias of another type. Of bf16 and f16 it has no f32
+ * result with a bias, as the library has none of a bias of 16 bits. A program in which nobody
+ * called it fails at its end.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,9 @@ struct description {
     cudaDataType scale;
     int32_t turn_a, turn_b, bias_type;
     uint32_t epilogue;
-    const void *bias;
+    void *bias; /* read, or a sum over k */
+    int64_t aux_ld;
+    void *aux; /* the product before its activation */
 };
 struct preference {
     uint64_t workspace;
@@ -90,13 +93,63 @@ void store(cudaDataType type, void *x, int64_t i, double value)
             static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* None, or a bias: of C's type, and that A's too; one for each row, so that batches have the same.
- */
+struct epilogue_parts {
+    bool known, bias, relu, gelu, aux, gradient, adds_up;
+};
+
+epilogue_parts parts_of(uint32_t epilogue)
+{
+    switch (epilogue) {
+    case CUBLASLT_EPILOGUE_DEFAULT:
+        return {true, false, false, false, false, false, false};
+    case CUBLASLT_EPILOGUE_BIAS:
+        return {true, true, false, false, false, false, false};
+    case CUBLASLT_EPILOGUE_RELU:
+        return {true, false, true, false, false, false, false};
+    case CUBLASLT_EPILOGUE_RELU_BIAS:
+        return {true, true, true, false, false, false, false};
+    case CUBLASLT_EPILOGUE_GELU:
+        return {true, false, false, true, false, false, false};
+    case CUBLASLT_EPILOGUE_GELU_BIAS:
+        return {true, true, false, true, false, false, false};
+    case CUBLASLT_EPILOGUE_GELU_AUX:
+        return {true, false, false, true, true, false, false};
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+        return {true, true, false, true, true, false, false};
+    case CUBLASLT_EPILOGUE_DGELU:
+        return {true, false, false, false, true, true, false};
+    case CUBLASLT_EPILOGUE_BGRADA:
+    case CUBLASLT_EPILOGUE_BGRADB:
+        return {true, false, false, false, false, false, true};
+    default:
+        return {};
+    }
+}
+
+/* A bias and a sum over k are of C's type, and that is A's too; there is one for each row, so that
+ * batches have the same. Rows of the matrix beside C are a multiple of eight elements apart. */
 bool has_epilogue(const description &d, const layout &a, const layout &c)
 {
+    epilogue_parts has = parts_of(d.epilogue);
+    bool more_than_bias = has.relu || has.gelu || has.aux || has.adds_up;
+
     if (d.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
-    return d.epilogue == CUBLASLT_EPILOGUE_BIAS && a.type == c.type && d.bias_type == c.type &&
-           c.batches == 1;
+    return has.known && a.type == c.type && c.batches == 1 &&
+           (!(has.bias || has.adds_up) || d.bias_type == c.type) &&
+           !(more_than_bias && c.type == CUDA_R_64F) &&
+           (!has.aux || (d.aux_ld % 8 == 0 && d.aux_ld >= c.rows));
+}
+
+double gelu(double x)
+{
+    return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+double gelu_derivative(double x)
+{
+    double u = 0.79788456080286535588 * (x + 0.044715 * x * x * x), t = tanh(u);
+
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
 }
 
 /* Sizes and types of op(A) op(B) = C go together. */
@@ -115,9 +168,48 @@ bool fits(const description &d, const layout &a, const layout &b, const layout &
 
 bool is_aligned(const void *x, uint32_t to) { return reinterpret_cast<uintptr_t>(x) % to == 0; }
 
-void multiply(const algorithm &of, const void *bias, const void *a, const void *b, void *c)
+double a_element(const algorithm &of, const void *a, int64_t batch, int64_t i, int64_t l)
+{
+    return element(of.a.type, a,
+                   batch * of.a.stride + (of.desc.turn_a ? l + i * of.a.ld : i + l * of.a.ld));
+}
+
+double b_element(const algorithm &of, const void *b, int64_t batch, int64_t l, int64_t j)
+{
+    return element(of.b.type, b,
+                   batch * of.b.stride + (of.desc.turn_b ? j + l * of.b.ld : l + j * of.b.ld));
+}
+
+void add_up(const algorithm &of, const description &now, const void *a, const void *b)
+{
+    bool of_a = now.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    int64_t k = of.desc.turn_a ? of.a.rows : of.a.columns;
+
+    for (int64_t i = 0; i < (of_a ? of.c.rows : of.c.columns); i++) {
+        double sum = 0;
+
+        for (int64_t l = 0; l < k; l++)
+            sum += of_a ? a_element(of, a, 0, i, l) : b_element(of, b, 0, l, i);
+        store(of.c.type, now.bias, i, sum);
+    }
+}
+
+double finish(const algorithm &of, const description &now, int64_t i, int64_t j, double x)
+{
+    epilogue_parts has = parts_of(now.epilogue);
+    int64_t at = i + j * now.aux_ld;
+
+    if (has.gradient) return x * gelu_derivative(element(of.c.type, now.aux, at));
+    if (has.aux) store(of.c.type, now.aux, at, x);
+    if (has.relu) return x < 0 ? 0 : x;
+    return has.gelu ? gelu(x) : x;
+}
+
+void multiply(const algorithm &of, const description &now, const void *a, const void *b,
+              const void *added, void *c)
 {
     int64_t k = of.desc.turn_a ? of.a.rows : of.a.columns;
+    const void *bias = parts_of(now.epilogue).bias ? now.bias : nullptr;
 
     for (int64_t n = 0; n < of.c.batches * of.c.rows * of.c.columns; n++) {
         int64_t i = n % of.c.rows, j = n / of.c.rows % of.c.columns;
@@ -125,14 +217,11 @@ void multiply(const algorithm &of, const void *bias, const void *a, const void *
         double sum = bias ? element(static_cast<cudaDataType>(of.desc.bias_type), bias, i) : 0;
 
         for (int64_t l = 0; l < k; l++)
-            sum +=
-                element(of.a.type, a,
-                        batch * of.a.stride +
-                            (of.desc.turn_a ? l + i * of.a.ld : i + l * of.a.ld)) *
-                element(of.b.type, b,
-                        batch * of.b.stride + (of.desc.turn_b ? j + l * of.b.ld : l + j * of.b.ld));
-        store(of.c.type, c, batch * of.c.stride + i + j * of.c.ld, sum);
+            sum += a_element(of, a, batch, i, l) * b_element(of, b, batch, l, j);
+        if (added) sum += element(of.c.type, added, batch * of.c.stride + i + j * of.c.ld);
+        store(of.c.type, c, batch * of.c.stride + i + j * of.c.ld, finish(of, now, i, j, sum));
     }
+    if (parts_of(now.epilogue).adds_up) add_up(of, now, a, b);
 }
 
 std::atomic<int> handles; // that are open
@@ -206,6 +295,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
         return set(d.epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
         return set(d.bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        return set(d.aux, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        return set(d.aux_ld, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
         return set(d.bias_type, value, bytes);
     default:
@@ -312,19 +405,22 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 {
     const description &now = as<description>(desc);
     const algorithm *of;
-    bool biased = now.epilogue == CUBLASLT_EPILOGUE_BIAS;
+    epilogue_parts has = parts_of(now.epilogue);
+    bool biased = has.bias || has.adds_up;
+    double factor = element(now.scale, beta, 0);
 
     memcpy(&of, algo->data, sizeof of);
-    if (!handle || element(now.scale, alpha, 0) != 1 || element(now.scale, beta, 0) != 0 ||
-        c != d || now.turn_a != of->desc.turn_a || now.turn_b != of->desc.turn_b ||
+    if (!handle || element(now.scale, alpha, 0) != 1 || (factor != 0 && factor != 1) ||
+        (factor == 0 && c != d) || now.turn_a != of->desc.turn_a || now.turn_b != of->desc.turn_b ||
         now.epilogue != of->desc.epilogue || !is_aligned(a, of->alignment[0]) ||
         !is_aligned(b, of->alignment[1]) || !is_aligned(c, of->alignment[2]) ||
         !is_aligned(d, of->alignment[3]) || (biased && !is_aligned(now.bias, 16)) ||
-        (biased && now.bias == of->desc.bias) || bytes < of->workspace ||
-        (of->workspace && (!workspace || !is_aligned(workspace, 16))))
+        (biased && now.bias == of->desc.bias) ||
+        (has.aux && (!is_aligned(now.aux, 16) || now.aux == of->desc.aux)) ||
+        bytes < of->workspace || (of->workspace && (!workspace || !is_aligned(workspace, 16))))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (of->workspace) memset(workspace, 0x7f, of->workspace);
-    multiply(*of, biased ? now.bias : nullptr, a, b, d);
+    multiply(*of, now, a, b, factor == 0 ? nullptr : c, d);
     here.called = true;
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -5,7 +5,8 @@
  *
  * dw of a transposed w is dw of x and d exchanged.
  *
- * Each is one product of two operands seen as matrices.
+ * Each is one product of two operands seen as matrices. An epilogue, and the sum beside dw, are the
+ * kernels of the ops that they stand for, run behind the product, and have the same bits.
  */
 #include "base/elements/dtype.h"
 #include "base/error.h"
@@ -20,6 +21,11 @@ struct product {
     struct wf_operand left, right, bias;
     bool has_bias;
     struct wf_gemm gemm;
+    /* behind it, from one operand of the call and perhaps another; run NULL: there is none */
+    struct wf_kernel_call behind;
+    union wf_op_attrs behind_attrs;
+    int behind_in; /* the call's operand; -1: the product alone is read */
+    int adds_up;   /* as the attribute of linear_dw */
 };
 
 /* What a kernel multiplies: op(in[0]) op(in[1]), each a matrix split after so many dims. */
@@ -27,6 +33,9 @@ struct matrix_operands {
     int left_split, right_split;
     bool turn_left, turn_right;
     const struct wf_tensor_desc *bias;
+    enum wf_epilogue epilogue;
+    int adds_up;
+    uint32_t added_dims; /* of in[adds_up - 1], bits */
 };
 
 static void linear_free(void *prep)
@@ -37,8 +46,23 @@ static void linear_free(void *prep)
     wf_operand_free(&p->right);
     if (p->has_bias) wf_operand_free(&p->bias);
     wf_gemm_free(&p->gemm);
+    wf_kernel_call_drop(&p->behind);
     wf_scratch_release();
     wf_free(p);
+}
+
+static void run_behind(const struct product *p, void *product, void *const *out,
+                       const void *const *in)
+{
+    static const struct wf_scalars factor_one = {.s = {1}};
+    const void *from[2] = {product, p->behind_in < 0 ? NULL : in[p->behind_in]};
+    void *to[1] = {out[0]};
+
+    if (p->adds_up) {
+        from[0] = in[p->adds_up - 1];
+        to[0] = out[1];
+    }
+    p->behind.run(&p->behind, to, from, &factor_one);
 }
 
 static void linear_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
@@ -49,10 +73,43 @@ static void linear_run(const struct wf_kernel_call *k, void *const *out, const v
          *bias = right + p->right.scratch;
     const void *a = wf_operand_copy_if_needed(&p->left, in[0], left);
     const void *b = wf_operand_copy_if_needed(&p->right, in[1], right), *added = NULL;
+    void *product = k->n_out > 1 && !p->adds_up ? out[1] : out[0];
 
     (void)scalars;
     if (p->has_bias && in[2]) added = wf_operand_copy_if_needed(&p->bias, in[2], bias);
-    wf_gemm_run(&p->gemm, a, b, added, out[0], bias + p->bias.scratch);
+    wf_gemm_run(&p->gemm, a, b, added, product, bias + p->bias.scratch);
+    if (p->behind.run) run_behind(p, product, out, in);
+}
+
+static weft_status prepare_sum(struct wf_kernel_call *k, struct product *p,
+                               const struct matrix_operands *f)
+{
+    p->adds_up = f->adds_up;
+    p->behind.in[0] = k->in[f->adds_up - 1];
+    p->behind.out[0] = k->out[1];
+    p->behind_attrs.reduce = (struct wf_reduce_attrs){.dims = f->added_dims};
+    return wf_cpu_sum(&p->behind);
+}
+
+static weft_status prepare_behind(struct wf_kernel_call *k, struct product *p,
+                                  const struct matrix_operands *f)
+{
+    p->behind_in = -1;
+    if (f->epilogue == WF_EPILOGUE_NONE && !f->adds_up) return WEFT_OK;
+    p->behind = (struct wf_kernel_call){.op = k->op,
+                                        .n_in = 1,
+                                        .n_out = 1,
+                                        .in = {k->out[0]},
+                                        .out = {k->out[0]},
+                                        .attrs = &p->behind_attrs};
+    if (f->adds_up) return prepare_sum(k, p, f);
+    if (f->epilogue == WF_EPILOGUE_RELU) return wf_cpu_relu(&p->behind);
+    if (f->epilogue == WF_EPILOGUE_GELU_TANH) return wf_cpu_gelu_tanh(&p->behind);
+    p->behind_in = k->n_in - 1;
+    p->behind.n_in = 2;
+    p->behind.in[1] = k->in[p->behind_in];
+    return f->epilogue == WF_EPILOGUE_ADD ? wf_cpu_add(&p->behind)
+                                          : wf_cpu_gelu_tanh_grad(&p->behind);
 }
 
 static void prepare_gemm(struct product *p, const struct matrix_operands *f, int dtype, bool wide)
@@ -95,7 +152,7 @@ static weft_status linear_prepare(struct wf_kernel_call *k, struct matrix_operan
     if (f.bias) wf_operand_prepare_dense(&p->bias, f.bias);
     prepare_gemm(p, &f, dtype, k->out[0]->dtype != dtype);
     wf_scratch_reserve(p->left.scratch + p->right.scratch + p->bias.scratch + p->gemm.scratch);
-    return WEFT_OK;
+    return prepare_behind(k, p, &f);
 }
 
 weft_status wf_cpu_linear(struct wf_kernel_call *k)
@@ -108,6 +165,7 @@ weft_status wf_cpu_linear(struct wf_kernel_call *k)
                                  .right_split = transposed ? k_dims : k->in[1]->ndim - k_dims,
                                  .turn_right = !transposed,
                                  .bias = k->n_in > 2 ? k->in[2] : NULL,
+                                 .epilogue = (enum wf_epilogue)k->attrs->linear.epilogue,
                              });
 }
 
@@ -120,14 +178,19 @@ weft_status wf_cpu_linear_dx(struct wf_kernel_call *k)
                                  .left_split = k->in[0]->ndim - n_dims,
                                  .right_split = transposed ? k_dims : n_dims,
                                  .turn_right = transposed,
+                                 .epilogue = (enum wf_epilogue)k->attrs->linear.epilogue,
                              });
 }
 
 weft_status wf_cpu_linear_dw(struct wf_kernel_call *k)
 {
+    int rows = k->in[0]->ndim - k->attrs->linear_dw.n_dims;
+
     return linear_prepare(k, (struct matrix_operands){
-                                 .left_split = k->in[0]->ndim - k->attrs->linear_dw.n_dims,
+                                 .left_split = rows,
                                  .right_split = k->in[1]->ndim - k->attrs->linear_dw.k_dims,
                                  .turn_left = true,
+                                 .adds_up = k->attrs->linear_dw.adds_up,
+                                 .added_dims = (1u << rows) - 1,
                              });
 }

@@ -4,8 +4,9 @@
  * The library is opened when the first product is prepared, so a program without it runs on our own
  * kernels. cuBLASLt's matrices are column-major: row-major C = op(A) op(B) is its C^T = op(B)^T
  * op(A)^T, so B comes first. What to run is asked of its heuristics once per plan, for operands
- * that begin at multiples of 16 bytes; a bias is added in the epilogue. Partial sums of a split k
- * are not rounded to the output's type.
+ * that begin at multiples of 16 bytes. A bias, an activation or its gradient and the sum over k are
+ * in its epilogue; what is added to the product is its C. Partial sums of a split k are not rounded
+ * to the output's type.
  */
 #include "kernels/cuda/products/cublaslt.h"
 
@@ -89,6 +90,8 @@ struct lt_call {
 struct cublaslt_product {
     cublasLtHandle_t handle;
     bool wide_scale; /* factors are f64 */
+    bool adds;       /* a matrix to the product; never of f64 */
+    bool adds_up, has_aux;
     cublasLtMatrixLayout_t a, b, c;
     lt_call plain, with_bias; /* with_bias.desc: NULL where there is no bias */
     const char *op;
@@ -158,6 +161,33 @@ bool make_layouts(cublaslt_product *p, const product_shape &s)
            make_layout(&p->c, out, s.m, s.n, s.n, s.batches, s.m * s.n);
 }
 
+/* The library's epilogue. Its A is our B. */
+cublasLtEpilogue_t lt_epilogue(const product_shape &s, bool bias)
+{
+    if (s.adds_up) return s.adds_up == 1 ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+    switch (s.epilogue) {
+    case WF_EPILOGUE_RELU:
+        return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case WF_EPILOGUE_GELU_TANH:
+        if (s.keeps_product)
+            return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+        return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case WF_EPILOGUE_GELU_TANH_GRAD:
+        return CUBLASLT_EPILOGUE_DGELU;
+    default:
+        return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    }
+}
+
+bool uses_bias_pointer(const product_shape &s, bool bias) { return bias || s.adds_up; }
+
+/* A matrix beside the result, of its shape and type. */
+bool uses_aux(const product_shape &s)
+{
+    return s.epilogue == WF_EPILOGUE_GELU_TANH_GRAD ||
+           (s.epilogue == WF_EPILOGUE_GELU_TANH && s.keeps_product);
+}
+
 bool make_desc(lt_call *call, const product_shape &s, bool bias)
 {
     cublasOperation_t of_a = s.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -170,9 +200,14 @@ bool make_desc(lt_call *call, const product_shape &s, bool bias)
         !set_desc(call->desc, CUBLASLT_MATMUL_DESC_TRANSA, of_b) ||
         !set_desc(call->desc, CUBLASLT_MATMUL_DESC_TRANSB, of_a))
         return false;
-    return !bias || (set_desc(call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS) &&
-                     set_desc(call->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, lt_type(s.dtype)) &&
-                     set_desc(call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned));
+    if (!set_desc(call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(s, bias))) return false;
+    if (uses_bias_pointer(s, bias) &&
+        (!set_desc(call->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, lt_type(s.dtype)) ||
+         !set_desc(call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned)))
+        return false;
+    return !uses_aux(s) ||
+           (set_desc(call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, (int64_t)s.n) &&
+            set_desc(call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned));
 }
 
 bool set_preferences(cublasLtMatmulPreference_t p)
@@ -208,12 +243,22 @@ bool make_product(cublaslt_product *p, const product_shape &s)
            (!s.has_bias || (make_desc(&p->with_bias, s, true) && find_algorithm(p, &p->with_bias)));
 }
 
+/* Which epilogues it has: of f32 and 16-bit floats; a product that is kept beside its relu is a
+ * mask of bits there; rows of a matrix beside the result begin at multiples of eight elements. */
+bool has_epilogue(const product_shape &s)
+{
+    if (!s.epilogue && !s.adds_up) return true;
+    return s.dtype != WEFT_F64 && !s.wide && s.batches == 1 &&
+           !(s.epilogue == WF_EPILOGUE_RELU && s.keeps_product) &&
+           !(s.epilogue == WF_EPILOGUE_ADD && s.keeps_product) && (!uses_aux(s) || s.n % 8 == 0);
+}
+
 /* A batch of matrices at equal distances, and a bias without gaps. */
 bool fits_library(const product_shape &s)
 {
     bool dense_bias = s.bias.n_dims == 0 || (s.bias.n_dims == 1 && s.bias.step[0] == 1);
 
-    return wf_knobs.cublas && s.a.batch.n_dims <= 1 && s.b.batch.n_dims <= 1 &&
+    return wf_knobs.cublas && has_epilogue(s) && s.a.batch.n_dims <= 1 && s.b.batch.n_dims <= 1 &&
            s.batches <= INT32_MAX && (!s.has_bias || dense_bias);
 }
 
@@ -229,6 +274,9 @@ struct cublaslt_product *wf_cublaslt_product_new(const product_shape &shape, con
     p = WF_NEW(struct cublaslt_product);
     p->handle = handle;
     p->wide_scale = shape.dtype == WEFT_F64;
+    p->adds = shape.epilogue == WF_EPILOGUE_ADD;
+    p->adds_up = shape.adds_up != 0;
+    p->has_aux = uses_aux(shape);
     p->op = op;
     if (!make_product(p, shape)) {
         wf_cublaslt_product_free(p);
@@ -253,28 +301,42 @@ void wf_cublaslt_product_free(struct cublaslt_product *p)
     wf_free(p);
 }
 
-bool wf_cublaslt_supports(const void *a, const void *b, const void *bias, const void *c)
+bool wf_cublaslt_supports(const struct product_data &d)
 {
-    return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)bias | (uintptr_t)c) % ALIGNMENT == 0;
+    return ((uintptr_t)d.a | (uintptr_t)d.b | (uintptr_t)d.bias | (uintptr_t)d.c |
+            (uintptr_t)d.read | (uintptr_t)d.written) %
+               ALIGNMENT ==
+           0;
 }
 
-void wf_cublaslt_product_run(const struct cublaslt_product *p, const void *a, const void *b,
-                             const void *bias, void *c, void *scratch)
+namespace
+{
+
+/* Where the bias and the matrix beside the result are in this call. */
+bool set_pointers(const cublaslt_product *p, const lt_call &call, const product_data &d)
+{
+    const void *bias = p->adds_up ? d.written : d.bias, *aux = d.read ? d.read : d.written;
+
+    return (!bias || set_desc(call.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)) &&
+           (!p->has_aux || set_desc(call.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux));
+}
+
+} // namespace
+
+void wf_cublaslt_product_run(const struct cublaslt_product *p, const struct product_data &d)
 {
     const lt_functions &lt = library();
-    const lt_call &call = bias ? p->with_bias : p->plain;
+    const lt_call &call = d.bias ? p->with_bias : p->plain;
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
     const void *alpha = p->wide_scale ? (const void *)&wide_one : &one;
-    const void *beta = p->wide_scale ? (const void *)&wide_zero : &zero;
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    const void *beta = p->adds ? &one : p->wide_scale ? (const void *)&wide_zero : &zero;
+    cublasStatus_t status = CUBLAS_STATUS_INVALID_VALUE;
 
-    if (bias && !set_desc(call.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias))
-        status = CUBLAS_STATUS_INVALID_VALUE;
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt.Matmul(p->handle, call.desc, alpha, b, p->b, a, p->a, beta, c, p->c, c, p->c,
-                           &call.found.algo, scratch, call.found.workspaceSize,
-                           wf_cuda_compute_stream());
+    if (set_pointers(p, call, d))
+        status = lt.Matmul(p->handle, call.desc, alpha, d.b, p->b, d.a, p->a, beta,
+                           p->adds ? d.read : d.c, p->c, d.c, p->c, &call.found.algo, d.scratch,
+                           call.found.workspaceSize, wf_cuda_compute_stream());
     if (status != CUBLAS_STATUS_SUCCESS)
         WF_DIE("%s: cublasLtMatmul: %s", p->op, lt.GetStatusString(status));
 }

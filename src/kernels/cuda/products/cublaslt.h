@@ -12,7 +12,7 @@ struct cublaslt_product *wf_cublaslt_product_new(const product_shape &shape, con
 void wf_cublaslt_product_free(struct cublaslt_product *product);
 
 /** Whether operands begin where the choice supposes. */
-bool wf_cublaslt_supports(const void *a, const void *b, const void *bias, const void *c);
+bool wf_cublaslt_supports(const struct product_data &data);
 
-void wf_cublaslt_product_run(const struct cublaslt_product *product, const void *a, const void *b,
-                             const void *bias, void *c, void *scratch);
+void wf_cublaslt_product_run(const struct cublaslt_product *product,
+                             const struct product_data &data);

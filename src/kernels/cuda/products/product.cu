@@ -7,6 +7,7 @@
 #include "kernels/cuda/group_reduce.h"
 #include "kernels/cuda/index_map.h"
 #include "kernels/cuda/products/cublaslt.h"
+#include "kernels/cuda/products/epilogue.h"
 
 namespace
 {
@@ -140,6 +141,40 @@ void run_own(const wf_kernel_call *k, const product_plan *plan, const void *a, c
 
 } // namespace
 
+namespace
+{
+
+/* With all that is beside the product, or without it. */
+void choose_library(struct product_plan *plan, const char *op, size_t *scratch)
+{
+    product_shape plain = plan->shape;
+
+    plan->cublaslt = wf_cublaslt_product_new(plan->shape, op, scratch);
+    if (plan->cublaslt || (!plain.epilogue && !plain.adds_up)) return;
+    plain.epilogue = WF_EPILOGUE_NONE;
+    plain.adds_up = 0;
+    plain.keeps_product = false;
+    plan->plain = true;
+    plan->cublaslt = wf_cublaslt_product_new(plain, op, scratch);
+}
+
+/* The product alone. */
+void run_plain(const wf_kernel_call *k, const product_plan *plan, const product_data &data,
+               void *product)
+{
+    product_data alone = data;
+
+    alone.c = product;
+    alone.read = NULL;
+    alone.written = NULL;
+    if (plan->cublaslt && plan->plain && wf_cublaslt_supports(alone))
+        wf_cublaslt_product_run(plan->cublaslt, alone);
+    else
+        run_own(k, plan, data.a, data.b, data.bias, product, data.scratch);
+}
+
+} // namespace
+
 void wf_cuda_product_prepare(struct product_plan *plan, const char *op)
 {
     const product_shape &s = plan->shape;
@@ -154,18 +189,24 @@ void wf_cuda_product_prepare(struct product_plan *plan, const char *op)
     plan->kernel = on_tensor_cores(s)
                        ? wf_cuda_tensor_product(s.dtype, s.a.turned, s.b.turned, large)
                        : wf_cuda_plain_product(s.dtype, s.a.turned, s.b.turned, large);
-    if (s.k > 0) plan->cublaslt = wf_cublaslt_product_new(s, op, &lt_scratch);
+    if (s.k > 0) choose_library(plan, op, &lt_scratch);
     if (lt_scratch > plan->scratch) plan->scratch = lt_scratch;
     wf_cuda_check_launch(gpu_allow_shared(plan->kernel.run, plan->kernel.shared), op);
 }
 
 void wf_cuda_product_free(struct product_plan *plan) { wf_cublaslt_product_free(plan->cublaslt); }
 
-void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan, const void *a,
-                         const void *b, const void *bias, void *c, void *scratch)
+void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan,
+                         const struct product_data &data)
 {
-    if (plan->cublaslt && wf_cublaslt_supports(a, b, bias, c))
-        wf_cublaslt_product_run(plan->cublaslt, a, b, bias, c, scratch);
-    else
-        run_own(k, plan, a, b, bias, c, scratch);
+    const product_shape &s = plan->shape;
+    void *product = s.keeps_product ? data.written : data.c;
+
+    if (plan->cublaslt && !plan->plain && wf_cublaslt_supports(data)) {
+        wf_cublaslt_product_run(plan->cublaslt, data);
+        return;
+    }
+    run_plain(k, plan, data, product);
+    if (s.epilogue) wf_cuda_finish_product(k, s, product, data.read, data.c);
+    if (s.adds_up) wf_cuda_add_up_operand(k, s, data.a, data.b, data.written);
 }

@@ -21,9 +21,12 @@ struct product_operand {
 
 /** What is asked. */
 struct product_shape {
-    uint8_t dtype; /* a float */
-    bool wide;     /* of bf16 and f16: C is f32 */
-    bool has_bias; /* a bias may come */
+    uint8_t dtype;      /* a float */
+    bool wide;          /* of bf16 and f16: C is f32 */
+    bool has_bias;      /* a bias may come */
+    bool keeps_product; /* it is written beside what the epilogue makes of it */
+    uint8_t epilogue;   /* enum wf_epilogue */
+    uint8_t adds_up;    /* 1, 2: the sum over k of A, of B, is written beside it */
     int64_t m, n, k, batches;
     product_operand a, b;
     offset_map bias; /* number of a column -> its element */
@@ -59,14 +62,24 @@ struct product_plan {
     int splits;                        /* of k */
     size_t scratch;                    /* bytes that run needs */
     struct cublaslt_product *cublaslt; /* NULL: our own kernel */
+    bool plain; /* cuBLASLt computes the product alone, and launches of our own what is beside it */
 };
 
 void wf_cuda_product_prepare(struct product_plan *plan, const char *op);
 void wf_cuda_product_free(struct product_plan *plan);
 
-/** bias may be NULL even where one was announced. scratch: plan->scratch bytes, aligned to 256. */
-void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan, const void *a,
-                         const void *b, const void *bias, void *c, void *scratch);
+/** What a product is computed from, and where to. */
+struct product_data {
+    const void *a, *b;
+    const void *bias; /* may be NULL even where one was announced */
+    void *c;
+    const void *read; /* by the epilogue, of C's shape; NULL: nothing */
+    void *written;    /* the product itself, or the sum over k; NULL: neither */
+    void *scratch;    /* plan->scratch bytes, aligned to 256 */
+};
+
+void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan,
+                         const struct product_data &data);
 
 /** large: tiles of 128 x 128, otherwise of 64 x 64. */
 product_kernel wf_cuda_tensor_product(uint8_t dtype, bool turned_a, bool turned_b, bool large);

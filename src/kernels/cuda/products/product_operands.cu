@@ -41,9 +41,16 @@ void run_matrix_product(const wf_kernel_call *k, void *const *out, const void *c
     char *scratch = bytes ? (char *)wf_cuda_scratch(bytes) : NULL;
     const void *a = copy_if_needed(&p->left, in[0], scratch);
     const void *b = copy_if_needed(&p->right, in[1], scratch + p->left.scratch);
+    product_data data = {};
 
-    wf_cuda_product_run(k, &p->product, a, b, p->product.shape.has_bias ? in[2] : NULL, out[0],
-                        scratch + copies);
+    data.a = a;
+    data.b = b;
+    data.bias = p->product.shape.has_bias ? in[2] : NULL;
+    data.c = out[0];
+    if (p->read >= 0) data.read = in[p->read];
+    if (k->n_out > 1) data.written = out[1];
+    data.scratch = scratch + copies;
+    wf_cuda_product_run(k, &p->product, data);
 }
 
 void free_product(void *prep)
@@ -73,6 +80,7 @@ product_of_operands *wf_cuda_product_of_operands(wf_kernel_call *k, const matrix
     s->a.turned = a.transposed != left.turn;
     s->b.ld = b.ld;
     s->b.turned = b.transposed != right.turn;
+    p->read = -1;
     k->prep = p;
     k->drop = free_product;
     k->run = run_matrix_product;

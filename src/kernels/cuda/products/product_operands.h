@@ -23,6 +23,7 @@ struct matrix_operand {
 struct product_of_operands {
     matrix_operand left, right;
     product_plan product;
+    int read; /* the operand that the epilogue reads; -1: none */
 };
 
 /** Which dims of an operand are its matrix: [first, split) are rows, [split, ndim) columns; and

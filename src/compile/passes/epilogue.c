@@ -1,0 +1,323 @@
+/*
+ * epilogue.c: what stands behind a product and reads it element by element (an activation and its
+ * gradient, the addition of a residual), and the sum over rows that is the gradient of a bias,
+ * become part of the product's kernel. On a GPU cuBLASLt computes them before the product is
+ * written, without rounding it in between: so the pass is off by itself. On the CPU they run behind
+ * the product, with the same bits and in the same time.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "compile/passes/passes.h"
+#include "compile/passes/rename.h"
+#include "dtensor/dispatch/plan_cache.h"
+#include "kernels/device_kernels.h"
+#include "ops/op_table.h"
+
+enum { FARTHEST = 64 }; /* nodes between the two */
+
+/* Two nodes that become one, where the first of them stands. */
+struct match {
+    int product, other;
+    enum wf_epilogue epilogue;
+    int beside;  /* operand of `other` that the epilogue reads too; -1: none */
+    int adds_up; /* operand of the product that `other` sums, from 1 on; 0: none */
+    bool keeps;  /* the product is needed itself */
+};
+
+struct walk {
+    struct wf_op_list *list;
+    int *readers; /* of each storage: nodes that read it */
+    bool *given;  /* it outlives the list, or is not the list's own */
+};
+
+static enum wf_kernel kernel_of(const struct wf_list_node *node)
+{
+    return node->kind == WF_LIST_KERNEL && node->plan && !node->in_place && !node->draws &&
+                   !node->dead
+               ? (enum wf_kernel)wf_ops[node->plan->op].kernel
+               : WF_KERNEL_COUNT;
+}
+
+/* A product of which no pass has made something else yet. */
+static bool is_product(const struct wf_list_node *node)
+{
+    enum wf_kernel kernel = kernel_of(node);
+    const struct wf_kernel_call *k;
+
+    if (kernel != WF_KERNEL_linear && kernel != WF_KERNEL_linear_dx &&
+        kernel != WF_KERNEL_linear_dw)
+        return false;
+    k = &node->plan->kernel;
+    if (k->n_out != 1 || !k->out[0]->numel || !k->in[0]->numel) return false;
+    for (int i = 0; i < k->n_in; i++)
+        if (k->in[i] && k->in[i] != &node->plan->used[i]->desc) return false;
+    return k->out[0]->dtype == k->in[0]->dtype &&
+           (kernel == WF_KERNEL_linear_dw ? !node->plan->attrs.linear_dw.adds_up
+                                          : !node->plan->attrs.linear.epilogue);
+}
+
+/* ---- which nodes may become one ---- */
+
+struct use {
+    const struct wf_op_list *list;
+    int storage;
+    bool reads, writes, meets;
+};
+
+static void note_use(int storage, bool write, void *payload)
+{
+    struct use *use = payload;
+
+    if (write && wf_storages_may_meet(use->list, storage, use->storage)) use->meets = true;
+    if (storage != use->storage) return;
+    use->reads |= !write;
+    use->writes |= write;
+}
+
+static struct use use_between(const struct walk *walk, int storage, int first, int end)
+{
+    struct use use = {.list = walk->list, .storage = storage};
+
+    for (int i = first; i < end; i++)
+        if (walk->list->nodes[i].kind != WF_LIST_VIEW && !walk->list->nodes[i].dead)
+            wf_list_node_visit_storages(walk->list, &walk->list->nodes[i], note_use, &use);
+    return use;
+}
+
+/* The later node may stand where the earlier one does, whose result alone it need not wait for. */
+static bool may_move_up(const struct walk *walk, int later, int to, int result)
+{
+    const struct wf_list_node *node = &walk->list->nodes[later];
+
+    for (int i = 0; i < node->n_in; i++)
+        if (node->in[i].storage >= 0 && node->in[i].storage != result &&
+            use_between(walk, node->in[i].storage, to, later).meets)
+            return false;
+    for (int j = 0; j < node->n_out; j++) {
+        struct use use = use_between(walk, node->out[j].storage, to, later);
+
+        if (walk->list->storages[node->out[j].storage].kind != WF_STORAGE_MADE || use.reads ||
+            use.writes)
+            return false;
+    }
+    return result < 0 || !use_between(walk, result, to + 1, later).writes;
+}
+
+static bool same_place(const struct wf_operand *a, const struct wf_operand *b)
+{
+    return a->storage == b->storage && a->offset == b->offset;
+}
+
+/* Elements side by side, in the product's order. */
+static bool is_alike(const struct wf_tensor_desc *a, const struct wf_tensor_desc *b)
+{
+    return a && a->contiguous && a->numel == b->numel && a->dtype == b->dtype;
+}
+
+static enum wf_epilogue epilogue_of(enum wf_kernel product, enum wf_kernel other)
+{
+    if (product == WF_KERNEL_linear_dx)
+        return other == WF_KERNEL_gelu_tanh_grad ? WF_EPILOGUE_GELU_TANH_GRAD : WF_EPILOGUE_NONE;
+    return other == WF_KERNEL_relu        ? WF_EPILOGUE_RELU
+           : other == WF_KERNEL_gelu_tanh ? WF_EPILOGUE_GELU_TANH
+           : other == WF_KERNEL_add       ? WF_EPILOGUE_ADD
+                                          : WF_EPILOGUE_NONE;
+}
+
+/* The node reads the product element by element. Kept beside it, only what gelu's gradient needs.
+ */
+static bool reads_product(const struct walk *walk, struct match *m)
+{
+    const struct wf_list_node *product = &walk->list->nodes[m->product],
+                              *other = &walk->list->nodes[m->other];
+    const struct wf_kernel_call *k = &other->plan->kernel;
+    int s = product->out[0].storage, at = same_place(&other->in[0], &product->out[0]) ? 0 : 1;
+
+    if (other->n_out != 1 || other->n_in > 2 || at >= other->n_in ||
+        !same_place(&other->in[at], &product->out[0]) ||
+        (at == 1 && m->epilogue != WF_EPILOGUE_ADD) ||
+        !is_alike(k->out[0], product->plan->kernel.out[0]))
+        return false;
+    for (int i = 0; i < other->n_in; i++)
+        if (other->plan->absent[i] || !is_alike(k->in[i], k->out[0])) return false;
+    m->beside = other->n_in == 2 ? 1 - at : -1;
+    if (m->beside >= 0 && other->in[m->beside].storage == s) return false;
+    m->keeps = walk->readers[s] > 1 || walk->given[s];
+    return !m->keeps || m->epilogue == WF_EPILOGUE_GELU_TANH;
+}
+
+/* The sum over all rows of what the gradient of the weight is computed from. */
+static bool sums_operand(const struct walk *walk, struct match *m)
+{
+    const struct wf_list_node *product = &walk->list->nodes[m->product],
+                              *other = &walk->list->nodes[m->other];
+    const struct wf_linear_dw_attrs *attrs = &product->plan->attrs.linear_dw;
+    const struct wf_reduce_attrs *reduce = &other->plan->attrs.reduce;
+
+    if (other->n_in != 1 || other->plan->absent[0] || other->scalars.s[0] != 1 || reduce->mean ||
+        reduce->wide)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const struct wf_tensor_desc *d = product->plan->kernel.in[i];
+        int rows = d->ndim - (i ? attrs->k_dims : attrs->n_dims);
+
+        if (product->plan->absent[i] || !same_place(&other->in[0], &product->in[i]) ||
+            !is_alike(other->plan->kernel.in[0], d) || other->plan->kernel.in[0]->ndim != d->ndim ||
+            reduce->dims != (1u << rows) - 1 || !other->plan->kernel.out[0]->contiguous ||
+            other->plan->kernel.out[0]->dtype != d->dtype)
+            continue;
+        m->adds_up = i + 1;
+        return true;
+    }
+    return false;
+}
+
+/* The node at `other`, which may stand before a weight's gradient. */
+static bool fits(const struct walk *walk, struct match *m)
+{
+    enum wf_kernel product = kernel_of(&walk->list->nodes[m->product]),
+                   other = kernel_of(&walk->list->nodes[m->other]);
+    bool earlier = m->other < m->product;
+
+    if (other == WF_KERNEL_COUNT ||
+        walk->list->nodes[m->other].plan->device != walk->list->nodes[m->product].plan->device)
+        return false;
+    if (product == WF_KERNEL_linear_dw)
+        return other == WF_KERNEL_sum && sums_operand(walk, m) &&
+               may_move_up(walk, earlier ? m->product : m->other, earlier ? m->other : m->product,
+                           -1);
+    m->epilogue = epilogue_of(product, other);
+    return !earlier && m->epilogue != WF_EPILOGUE_NONE && reads_product(walk, m) &&
+           may_move_up(walk, m->other, m->product, walk->list->nodes[m->product].out[0].storage);
+}
+
+static bool find_match(const struct walk *walk, int product, struct match *m)
+{
+    bool gradient = kernel_of(&walk->list->nodes[product]) == WF_KERNEL_linear_dw;
+    int first = gradient && product > FARTHEST ? product - FARTHEST : gradient ? 0 : product;
+
+    for (int i = first; i < walk->list->n_nodes && i <= product + FARTHEST; i++) {
+        *m = (struct match){.product = product, .other = i, .beside = -1};
+        if (i != product && fits(walk, m)) return true;
+    }
+    return false;
+}
+
+/* ---- the node of both ---- */
+
+static const char *name_of(const struct match *m)
+{
+    static const char *const names[] = {[WF_EPILOGUE_NONE] = "linear_dw+sum",
+                                        [WF_EPILOGUE_RELU] = "linear+relu",
+                                        [WF_EPILOGUE_GELU_TANH] = "linear+gelu_tanh",
+                                        [WF_EPILOGUE_ADD] = "linear+add",
+                                        [WF_EPILOGUE_GELU_TANH_GRAD] = "linear_dx+gelu_tanh_grad"};
+
+    return names[m->epilogue];
+}
+
+static void set_operand(struct wf_op_plan *plan, int i, struct wf_layout *layout)
+{
+    plan->used[i] = wf_layout_retain(layout);
+    plan->kernel.in[i] = &plan->used[i]->desc;
+}
+
+/* NULL: the kernel refuses. */
+static struct wf_op_plan *plan_of_both(const struct match *m, const struct wf_op_plan *product,
+                                       const struct wf_op_plan *other)
+{
+    struct wf_op_plan *plan = WF_NEW(struct wf_op_plan);
+    int last = m->epilogue == WF_EPILOGUE_ADD ? 3 : 2; /* behind the place of a bias */
+
+    plan->op = product->op;
+    plan->name = name_of(m);
+    plan->attrs = product->attrs;
+    plan->attr_words = product->attr_words;
+    plan->way = product->way;
+    plan->device = product->device;
+    plan->refs = 1;
+    memcpy(plan->absent, product->absent, sizeof plan->absent);
+    if (m->adds_up)
+        plan->attrs.linear_dw.adds_up = (uint8_t)m->adds_up;
+    else
+        plan->attrs.linear.epilogue = (uint8_t)m->epilogue;
+    for (int i = 0; i < product->n_in; i++)
+        if (product->used[i]) set_operand(plan, i, product->used[i]);
+    if (m->beside >= 0) set_operand(plan, last, other->used[m->beside]);
+    plan->n_in = m->beside >= 0 ? (uint8_t)(last + 1) : product->n_in;
+    plan->out[0] = wf_layout_retain(product->out[0]);
+    if (m->keeps || m->adds_up)
+        plan->out[1] = wf_layout_retain(m->keeps ? product->out[0] : other->out[0]);
+    plan->n_out = plan->out[1] ? 2 : 1;
+    plan->kernel.op = plan->name;
+    plan->kernel.attrs = &plan->attrs;
+    plan->kernel.n_in = plan->n_in;
+    plan->kernel.n_out = plan->n_out;
+    for (int j = 0; j < plan->n_out; j++) plan->kernel.out[j] = &plan->out[j]->desc;
+    if (wf_prepare_kernel_on((weft_device)plan->device, (enum wf_kernel)wf_ops[plan->op].kernel,
+                             &plan->kernel) == WEFT_OK)
+        return plan;
+    weft_error_clear();
+    wf_op_plan_release_context(plan);
+    return NULL;
+}
+
+static bool join(struct walk *walk, const struct match *m)
+{
+    const struct wf_list_node *product = &walk->list->nodes[m->product],
+                              *other = &walk->list->nodes[m->other];
+    struct wf_op_plan *plan = plan_of_both(m, product->plan, other->plan);
+    struct wf_list_node both = {.kind = WF_LIST_KERNEL, .started = -1};
+
+    if (!plan) return false;
+    both.name = plan->name;
+    both.module = product->module;
+    both.phase = product->phase;
+    both.plan = plan;
+    both.scalars = product->scalars;
+    both.n_in = plan->n_in;
+    both.n_out = plan->n_out;
+    for (int i = 0; i < both.n_in; i++)
+        both.in[i] = i < product->n_in ? wf_operand_retain(product->in[i]) : wf_no_operand();
+    if (m->beside >= 0) both.in[both.n_in - 1] = wf_operand_retain(other->in[m->beside]);
+    both.out[0] = wf_operand_retain(m->adds_up ? product->out[0] : other->out[0]);
+    if (both.n_out > 1)
+        both.out[1] = wf_operand_retain(m->adds_up ? other->out[0] : product->out[0]);
+    walk->list->nodes[m->product > m->other ? m->product : m->other].dead = true;
+    wf_op_list_replace_node(walk->list, m->product < m->other ? m->product : m->other, &both);
+    return true;
+}
+
+/* ---- the pass ---- */
+
+static void count_reader(int storage, bool write, void *payload)
+{
+    struct walk *walk = payload;
+
+    if (!write) walk->readers[storage]++;
+}
+
+int wf_pass_epilogue(struct wf_op_list *list)
+{
+    struct walk walk = {.list = list,
+                        .readers = wf_calloc((size_t)list->n_storages + 1, sizeof(int)),
+                        .given = wf_calloc((size_t)list->n_storages + 1, sizeof(bool))};
+    int changed = 0;
+
+    for (int s = 0; s < list->n_storages; s++)
+        walk.given[s] = list->storages[s].kind != WF_STORAGE_MADE || list->storages[s].kept ||
+                        wf_list_gives(list, s);
+    for (int i = 0; i < list->n_nodes; i++)
+        if (list->nodes[i].kind != WF_LIST_VIEW)
+            wf_list_node_visit_storages(list, &list->nodes[i], count_reader, &walk);
+    for (int i = 0; i < list->n_nodes; i++) {
+        struct match m;
+
+        if (is_product(&list->nodes[i]) && find_match(&walk, i, &m)) changed += join(&walk, &m);
+    }
+    wf_op_list_sweep(list);
+    wf_free(walk.readers);
+    wf_free(walk.given);
+    return changed;
+}

@@ -1,0 +1,13 @@
+/* epilogue.h: what stands behind a product or beside it, by launches of our own. */
+#pragma once
+
+#include "kernels/cuda/products/product.h"
+
+/** out, of the product's shape: its epilogue of `product` (which may be out itself) and `beside`.
+ */
+void wf_cuda_finish_product(const wf_kernel_call *k, const product_shape &shape,
+                            const void *product, const void *beside, void *out);
+
+/** out: the sum over k of the operand that shape.adds_up names. */
+void wf_cuda_add_up_operand(const wf_kernel_call *k, const product_shape &shape, const void *a,
+                            const void *b, void *out);
