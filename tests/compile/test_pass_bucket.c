@@ -1,4 +1,4 @@
-/* test_pass_bucket.c: the pass bucket: several all-reduces become one, with the same bits. */
+/* test_pass_bucket.c: the pass bucket: several collectives become one, with the same bits. */
 #include "passes.h"
 
 #define FUNCTION(name)                                                                             \
@@ -52,6 +52,50 @@ WT_TEST_IN_IF(large_sums__stay_apart, w, weft_world_size() > 1, wt_world_open())
     weft_compiled *with = given_compiled(w, &c, "+bucket");
 
     WT_EQ(given_lines(with, false, true, "start all-reduce"), 3);
+}
+
+/* Rows that lie together, and columns, whose pieces are packed first. */
+FUNCTION(three_gathers)
+{
+    for (int i = 0; i < 3; i++) {
+        out[i] = wt_to(in[i], "R");
+        if (!out[i]) return weft_error_status();
+    }
+    return WEFT_OK;
+}
+
+FUNCTION(three_scattered_sums)
+{
+    for (int i = 0; i < 3; i++) {
+        out[i] = wt_to(weft_matmul(weft_transpose(in[i], 0, 1), in[i]), *(const char **)state);
+        if (!out[i]) return weft_error_status();
+    }
+    return WEFT_OK;
+}
+
+/* Equal pieces go together, of uneven ones each goes alone. A gather of columns is unpacked, and so
+ * read, before the next one starts. */
+WT_TEST_TIMES_IN_WORLD(gathers_and_scatters__go_together, w, i, 8)
+{
+    bool scatter = i & 1, even = i & 2, columns = i & 4;
+    const char *to = columns ? "S(1)" : "S(0)", *from = scatter ? "S(0)" : to,
+               *word = scatter ? "start reduce-scatter" : "start all-gather";
+    int64_t n = wt_ranks(), more = even ? 0 : 1;
+    struct pass_case c = {.function = scatter ? three_scattered_sums : three_gathers,
+                          .state = &to,
+                          .dtype = WEFT_F32,
+                          .n_in = 3,
+                          .n_out = 3,
+                          .rows = {2 * n + more, n + more, 3 * n + more},
+                          .columns = {5 * n + more, n + more, 4 * n + more},
+                          .placements = {from, from, from},
+                          .gradients = true};
+    weft_compiled *with = given_compiled(w, &c, "+bucket!,cse"),
+                  *without = given_compiled(w, &c, "bucket,cse");
+
+    if (wt_ranks() == 1) return;
+    WT_EQ(given_lines(without, false, true, word), 3);
+    WT_EQ(given_lines(with, false, true, word), even && (scatter || !columns) ? 1 : 3);
 }
 
 /* The second sum needs the first. */
