@@ -129,6 +129,8 @@ void wf_comm_progress(void)
     thread->last = last;
 }
 
+bool wf_comm_in_flight(void) { return wf_comm_thread_state.first != NULL; }
+
 static _Noreturn void die_of_timeout(const struct wf_coll *coll, double waited)
 {
     char what[512], missing[512] = "";

@@ -124,6 +124,8 @@ void wf_comm_start(struct wf_coll *coll);
 /** Move everything that this thread has in flight, oldest first, without waiting. ranks: any; local
  */
 void wf_comm_progress(void);
+/** Some of them have not ended yet. */
+bool wf_comm_in_flight(void);
 
 /** True when wf_comm_wait would not have to wait; makes progress. */
 bool wf_comm_test(struct wf_coll *coll);

@@ -48,7 +48,8 @@ static int ranks_of(const struct wf_list_node *start)
     return ranks;
 }
 
-/* Elements of a piece that every rank sends or gets alike; 0: they differ. */
+/* Elements of a piece that every rank sends or gets; 0: they differ, on this rank's communicator or
+ * on another of the mesh. */
 static size_t count_of_piece(const struct wf_list_node *start)
 {
     const struct wf_redist_action *action = start->action;
@@ -56,6 +57,8 @@ static size_t count_of_piece(const struct wf_list_node *start)
         action->coll == WEFT_COLL_ALL_GATHER ? action->recv_counts : action->send_counts;
 
     if (action->coll == WEFT_COLL_ALL_REDUCE) return action->count;
+    if (!wf_layout_shards_equal(start->move->from) || !wf_layout_shards_equal(start->move->to))
+        return 0;
     for (int r = 1; r < ranks_of(start); r++)
         if (counts[r] != counts[0]) return 0;
     return counts[0];

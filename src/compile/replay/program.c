@@ -10,12 +10,16 @@
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "comm/comm.h"
 #include "compile/replay/fused.h"
 #include "compile/replay/list_graph.h"
 #include "compile/replay/memory_plan.h"
 #include "device/device.h"
 #include "mesh/mesh.h"
+
+/* Time of kernels over that of asking for collectives in flight. */
+static const double KERNELS_PER_ASKING = 16;
 
 struct call {
     const struct wf_list_node *node;
@@ -327,8 +331,21 @@ void wf_program_give_call(const struct wf_program *program, int i, const struct 
     give_call(program, i, run);
 }
 
+/* Over a link a collective goes on while somebody asks for it, a little each time: a part of the
+ * kernels' time is spent on asking. */
+static void progress_collectives(double *asked_last)
+{
+    double now = wf_monotonic_seconds(), until = now + (now - *asked_last) / KERNELS_PER_ASKING;
+
+    do {
+        wf_comm_progress();
+        *asked_last = wf_monotonic_seconds();
+    } while (wf_comm_in_flight() && *asked_last < until);
+}
+
 void wf_program_run_calls(const struct wf_program *program, const struct wf_program_run *run)
 {
+    double asked_last = 0;
     int in_flight = 0;
 
     for (int i = 0; i < program->n_calls; i++) {
@@ -336,7 +353,8 @@ void wf_program_run_calls(const struct wf_program *program, const struct wf_prog
 
         run_call_in_context(program, i, run);
         in_flight += (node->kind == WF_LIST_START) - (node->kind == WF_LIST_WAIT);
-        if (in_flight > 0) wf_comm_progress();
+        if (node->kind == WF_LIST_START) asked_last = wf_monotonic_seconds();
+        if (in_flight > 0) progress_collectives(&asked_last);
     }
 }
 
