@@ -131,6 +131,12 @@ void wf_comm_progress(void)
 
 bool wf_comm_in_flight(void) { return wf_comm_thread_state.first != NULL; }
 
+bool wf_comm_needs_progress(const struct wf_coll *coll)
+{
+    return !coll->complete &&
+           (coll->backend == &wf_backend_mpi || coll->backend == &wf_backend_multi_node);
+}
+
 static _Noreturn void die_of_timeout(const struct wf_coll *coll, double waited)
 {
     char what[512], missing[512] = "";

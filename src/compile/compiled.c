@@ -266,7 +266,7 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
     compiled->counts.calls++;
     snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
     if (wf_recorder || wf_compile_disabled_regions ||
-        wf_capture_of_thread) /* part of the list or step that is recorded, or of none */
+        wf_capture_is_open()) /* part of the list or step that is recorded, or of none */
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     if (compiled->level == WF_LEVEL_EAGER) {
         snprintf(compiled->reason, sizeof compiled->reason, "WEFT_COMPILE=eager");

@@ -38,6 +38,8 @@ static _Thread_local struct wf_capture begun; /* until wf_capture_end, also when
 
 unsigned wf_capture_number(void) { return wf_capture_of_thread ? begun.number : 0; }
 
+bool wf_capture_is_open(void) { return begun.graph != NULL; }
+
 const char *wf_capture_begin(bool keeps)
 {
     if (begun.graph) return "another step is being captured";

@@ -39,6 +39,9 @@ struct wf_changing_call {
 
 /** Number of this thread's capture, from 1 on; 0: none is under way. */
 unsigned wf_capture_number(void);
+/** Between wf_capture_begin and wf_capture_end, also when the capture was left: the step may be in
+ * a capture on other ranks. */
+bool wf_capture_is_open(void);
 
 /** `keeps`: what is on the device now keeps a reference; else the caller sees to it that what the
  * step uses stays. gives: NULL; or why there is no capture */

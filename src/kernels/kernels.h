@@ -43,17 +43,19 @@ struct wf_kernel_call {
  * What a product computes of each element before it writes it. The ops of the table have none:
  * lists of compiled functions get them from the pass `epilogue`.
  *
- * RELU, GELU_TANH: of linear, out[0] is the activation of x w^T + bias; out[1], where it is wanted,
- * that sum itself. ADD: out[0] is the sum and in[3]. GELU_TANH_GRAD: of linear_dx, its result times
+ * GELU_TANH: of linear, out[0] is the activation of x w^T + bias; out[1], where it is wanted, that
+ * sum itself. ADD: out[0] is the sum and in[3]. GELU_TANH_GRAD: of linear_dx, its result times
  * the derivative of gelu_tanh at in[2].
  */
 enum wf_epilogue {
     WF_EPILOGUE_NONE,
-    WF_EPILOGUE_RELU,
     WF_EPILOGUE_GELU_TANH,
     WF_EPILOGUE_ADD,
     WF_EPILOGUE_GELU_TANH_GRAD
 };
+
+/** Which operand's sum over the rows is the second result of linear_dw: the gradient of a bias. */
+enum wf_summed_operand { WF_SUMMED_NONE, WF_SUMMED_LEFT, WF_SUMMED_RIGHT };
 
 /** Free what was prepared; a call of which nothing was is allowed. */
 static inline void wf_kernel_call_drop(struct wf_kernel_call *k)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/observers.h"
+#include "base/recorder.h"
 #include "device/capture.h"
 #include "tensor/tensor.h"
 
@@ -67,6 +68,7 @@ static const char *reason_why_no_step_can_be_launched(const weft_step_graph *gra
     if (weft_mesh_device(graph->mesh) != WEFT_CUDA) return "the mesh is not on a GPU";
     if (!weft_mesh_is_member(graph->mesh)) return "this rank is not in the mesh";
     if (wf_capture_of_thread) return "it is part of another step that is being captured";
+    if (wf_recorder) return "it is part of a compiled function that is being recorded";
     if (wf_observed_events) return "a ledger, a trace or a forecast watches it";
     return NULL;
 }
@@ -105,8 +107,8 @@ static bool inputs_are_elsewhere(weft_step_graph *graph, weft_tensor *const *in,
 
 /* ---- ordinary runs ----
  *
- * The last result goes before a step that makes another. Inside another step's capture nothing of
- * before may go, and results are the step's.
+ * The last result goes before a step that makes another. Inside another step's capture, or of a
+ * compiled function, nothing of before may go, and results are the step's.
  */
 
 weft_tensor *wf_step_graph_call(weft_step_graph *graph, weft_tensor *const *in, int n)
@@ -122,7 +124,7 @@ weft_tensor *wf_step_graph_call(weft_step_graph *graph, weft_tensor *const *in, 
 weft_tensor *wf_step_graph_run_ordinary(weft_step_graph *graph, weft_tensor *const *in, int n)
 {
     wf_step_graph_log_reason(graph);
-    if (wf_capture_of_thread) return graph->function(in, n, graph->payload);
+    if (wf_capture_of_thread || wf_recorder) return graph->function(in, n, graph->payload);
     weft_release(graph->result);
     graph->result = NULL;
     return wf_step_graph_call(graph, in, n);

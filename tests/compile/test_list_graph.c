@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/extend/step_graph.h>
+
 #include "as_immediate.h"
 #include "small_gpt.h"
 #include "support/near_modules.h"
@@ -175,6 +177,101 @@ WT_TEST_TIMES_IN_WORLD(training__is_bit_by_bit_as_immediate, w, i, 2)
     }
     if (i == 0) expect_launches(compiled, 0, 1);
     if (i == 1) WT_NEAR_GRADIENTS(t[0].gpt, t[1].gpt, WT_EXACT);
+}
+
+/* ---- what is given in two roles, or runs otherwise on one rank ---- */
+
+/* Reads the parameter in `state`, writes in place to an input, and reads the parameter again. */
+FUNCTION(write_and_read_parameter)
+{
+    weft_tensor *before = weft_mul_scalar(state, 3);
+
+    if (!before || !weft_add_(in[0], in[1])) return weft_error_status();
+    GIVE(weft_add(before, weft_mul_scalar(state, 2)));
+}
+
+/* From the fourth call on the input is the parameter itself. */
+WT_TEST_IN_WORLD(input_that_becomes_the_parameter__is_seen, w)
+{
+    weft_tensor *parameter[2], *apart[2];
+    weft_compiled *compiled;
+
+    for (int c = 0; c < 2; c++) {
+        parameter[c] = wt_spread(w, wt_whole(WEFT_F32, 1, 6, 4), "S(0)");
+        apart[c] = wt_spread(w, wt_whole(WEFT_F32, 2, 6, 4), "S(0)");
+    }
+    compiled = compile(write_and_read_parameter, parameter[0], true);
+    for (int k = 0; k < CALLS; k++) {
+        weft_tensor *term = wt_spread(w, wt_whole(WEFT_F32, k, 6, 4), "S(0)"), *y[2] = {0};
+
+        for (int c = 0; c < 2; c++) {
+            weft_tensor *in[] = {k < 4 ? apart[c] : parameter[c], term};
+
+            WT_ALL((c ? write_and_read_parameter(in, 2, &y[c], 1, parameter[c])
+                      : weft_compiled_call(compiled, in, 2, &y[c], 1)) == WEFT_OK);
+        }
+        WT_ALL(wt_near_tensors(y[0], y[1], WT_EXACT));
+        WT_ALL(wt_near_tensors(parameter[0], parameter[1], WT_EXACT));
+    }
+}
+
+static weft_tensor *triple(weft_tensor *const *in, int n, void *payload)
+{
+    (void)n;
+    (void)payload;
+    return weft_mul_scalar(in[0], 3);
+}
+
+FUNCTION(run_step_graph)
+{
+    weft_tensor *y = weft_step_graph_run(state, in, 1);
+
+    GIVE(y ? weft_add_scalar(y, 1) : NULL);
+}
+
+WT_TEST_IN_WORLD(step_graph_within__runs_as_it_is, w)
+{
+    weft_step_graph *graph = weft_step_graph_new(w->mesh, triple, NULL);
+    weft_compiled *compiled = compile(run_step_graph, graph, true);
+
+    for (int k = 0; k < CALLS; k++) {
+        weft_tensor *of = wt_whole(WEFT_F32, k, 6, 4), *x = wt_spread(w, of, "S(0)"), *y = NULL;
+
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_add_scalar(weft_mul_scalar(of, 3), 1), WT_EXACT));
+    }
+    weft_step_graph_release(graph);
+}
+
+struct kept_on_one {
+    weft_tensor *kept;
+    int call;
+};
+
+/* Rank 0 alone keeps a tensor of the third call. */
+FUNCTION(one_rank_keeps)
+{
+    struct kept_on_one *k = state;
+    weft_tensor *x = weft_redistribute(weft_mul_scalar(in[0], 2), NULL);
+
+    if (k->call == 3 && wt_rank() == 0) k->kept = weft_retain(x);
+    weft_graph_break("here");
+    GIVE(weft_add(x, x));
+}
+
+WT_TEST_IN_WORLD(ranks_that_keep_other_tensors__go_on, w)
+{
+    struct kept_on_one held = {NULL, 0};
+    weft_compiled *compiled = compile(one_rank_keeps, &held, false);
+
+    for (int k = 0; k < CALLS; k++) {
+        weft_tensor *of = wt_whole(WEFT_F32, k, 6, 4), *x = wt_spread(w, of, "S(0)"), *y = NULL;
+
+        held.call = k;
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_mul_scalar(of, 4), WT_EXACT));
+    }
+    weft_release(held.kept);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "list_graph"); }

@@ -32,8 +32,6 @@ static double expected(enum wf_epilogue epilogue, double x, double beside)
     switch (epilogue) {
     case WF_EPILOGUE_NONE:
         return x;
-    case WF_EPILOGUE_RELU:
-        return x < 0 ? 0 : x;
     case WF_EPILOGUE_GELU_TANH:
         return gelu_tanh(x);
     case WF_EPILOGUE_ADD:
@@ -111,21 +109,20 @@ static void check_gradient(const struct sizes3 *s, weft_dtype dtype, bool transp
 }
 
 /* left^T right, and the sum over the rows of one of them. */
-static void check_sum(const struct sizes3 *s, weft_dtype dtype, int adds_up)
+static void check_sum(const struct sizes3 *s, weft_dtype dtype, int summed)
 {
     struct operand left = noise_of(dtype, s->rows, s->n, 1),
                    right = noise_of(dtype, s->rows, s->k, 2), dw = result_of(dtype, s->n, s->k);
-    const struct operand *added = adds_up == 1 ? &left : &right;
-    int64_t columns = adds_up == 1 ? s->n : s->k;
+    const struct operand *added = summed == WF_SUMMED_LEFT ? &left : &right;
+    int64_t columns = summed == WF_SUMMED_LEFT ? s->n : s->k;
     struct operand sum = operand_new(dtype, PLAIN, 1, &columns);
     struct naive p = {s->n, s->k, s->rows, 1, s->n, s->k, 1};
     struct wf_kernel_call k = {
         .op = "linear_dw",
         .n_in = 2,
         .n_out = 2,
-        .attrs =
-            &(union wf_op_attrs){
-                .linear_dw = {.k_dims = 1, .n_dims = 1, .adds_up = (uint8_t)adds_up}},
+        .attrs = &(
+            union wf_op_attrs){.linear_dw = {.k_dims = 1, .n_dims = 1, .summed = (uint8_t)summed}},
         .in = {&left.desc, &right.desc},
         .out = {&dw.desc, &sum.desc}};
 
@@ -147,7 +144,7 @@ WT_UNIT_TIMES(epilogue__is_of_the_product, SHAPES)
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
         for (int bias = 0; bias < 3; bias++)
-            for (int e = WF_EPILOGUE_RELU; e <= WF_EPILOGUE_ADD; e++)
+            for (int e = WF_EPILOGUE_GELU_TANH; e <= WF_EPILOGUE_ADD; e++)
                 for (int keeps = 0; keeps < 2; keeps++)
                     check_linear(&shapes[_i], float_dtypes[d], (enum wf_epilogue)e, keeps, bias);
 }
@@ -164,8 +161,8 @@ WT_UNIT_TIMES(gradient_of_a_bias__is_beside_dw, SHAPES)
 {
     EACH_ISA
     for (int d = 0; d < FLOAT_DTYPES; d++)
-        for (int adds_up = 1; adds_up <= 2; adds_up++)
-            if (shapes[_i].n && shapes[_i].k) check_sum(&shapes[_i], float_dtypes[d], adds_up);
+        for (int summed = WF_SUMMED_LEFT; summed <= WF_SUMMED_RIGHT; summed++)
+            if (shapes[_i].n && shapes[_i].k) check_sum(&shapes[_i], float_dtypes[d], summed);
 }
 
 int main(void) { return wt_unit_main("epilogue"); }

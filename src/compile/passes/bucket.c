@@ -155,14 +155,19 @@ static void find_members(struct walk *walk, struct bucket *bucket, const bool *t
 
 /* Pieces of a member, between its own buffer, where they lie together, and the bucket's, where they
  * are `step` bytes apart. */
-static void add_copy(struct walk *walk, const struct wf_list_node *like, int pieces, int64_t step,
+static void add_copy(struct walk *walk, const struct bucket *bucket,
+                     const struct wf_list_node *like, int pieces, int64_t step,
                      struct wf_operand own, struct wf_operand shared, bool pack)
 {
-    struct wf_list_node *node = wf_piece_add_node(walk->list, WF_LIST_COPY, like);
+    const struct wf_list_node *first = &walk->old[bucket->members[0]];
+    struct wf_list_node *node = wf_piece_add_node(walk->list, WF_LIST_COPY, first);
     size_t size = wf_dtypes[like->move->from->desc.dtype].size;
     int64_t n = (int64_t)count_of_piece(like);
     const int64_t shape[] = {pieces, n}, of_own[] = {n, 1}, of_shared[] = {step / (int64_t)size, 1};
 
+    node->plan = first->plan; /* a part of its move, for `overlap`, which takes it along */
+    node->plan->refs++;
+    node->move = first->move;
     node->copies = wf_calloc(1, sizeof *node->copies);
     wf_strided_copy_init(node->copies, shape, pack ? of_own : of_shared, pack ? of_shared : of_own,
                          2, size);
@@ -189,7 +194,7 @@ static void copy_members(struct walk *walk, const struct bucket *bucket, int buf
     for (int m = 0; m < bucket->n; m++) {
         const struct wf_list_node *member = &walk->old[bucket->members[m]];
 
-        add_copy(walk, member, pack ? pieces_sent(member) : pieces_received(member), step,
+        add_copy(walk, bucket, member, pack ? pieces_sent(member) : pieces_received(member), step,
                  wf_piece_operand(pack ? member->in[0] : member->out[0]), wf_piece_at(buffer, at),
                  pack);
         at += (int64_t)bytes_of_piece(member);

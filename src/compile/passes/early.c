@@ -67,7 +67,7 @@ static int maker_of(const struct walk *walk, const struct wf_list_node *move)
 }
 
 /* The node behind which each move goes. gives: how many go up */
-static int choose(struct walk *walk)
+static int find_places(struct walk *walk)
 {
     int barrier = -1, changed = 0;
 
@@ -93,19 +93,20 @@ static int choose(struct walk *walk)
     return changed;
 }
 
-/* The node, and the moves that come behind it; a move may have others behind it. */
-static void emit(struct walk *walk, int node)
+static void append(struct walk *walk, int node)
 {
     walk->number[node] = walk->n_sorted;
     walk->sorted[walk->n_sorted++] = walk->list->nodes[node];
-    for (int move = walk->first[node]; move >= 0; move = walk->next[move]) emit(walk, move);
 }
 
-static void sort(struct walk *walk)
+/* Each node, and behind it the moves that go up to it: behind a move there are none. */
+static void put_in_order(struct walk *walk)
 {
-    for (int i = 0; i < walk->list->n_nodes; i++) walk->number[i] = -1;
-    for (int i = 0; i < walk->list->n_nodes; i++)
-        if (walk->number[i] < 0) emit(walk, i);
+    for (int i = 0; i < walk->list->n_nodes; i++) {
+        if (walk->number[i] >= 0) continue;
+        append(walk, i);
+        for (int move = walk->first[i]; move >= 0; move = walk->next[move]) append(walk, move);
+    }
     for (int i = 0; i < walk->n_sorted; i++)
         if (walk->sorted[i].started >= 0)
             walk->sorted[i].started = walk->number[walk->sorted[i].started];
@@ -132,10 +133,10 @@ int wf_pass_early(struct wf_op_list *list)
     walk.first = new_numbers(list->n_nodes);
     walk.next = new_numbers(list->n_nodes);
     walk.number = new_numbers(list->n_nodes);
-    changed = choose(&walk);
+    changed = find_places(&walk);
     if (changed) {
         walk.sorted = wf_malloc(((size_t)list->n_nodes + 1) * sizeof *walk.sorted);
-        sort(&walk);
+        put_in_order(&walk);
     }
     wf_free(walk.last_write);
     wf_free(walk.written_again);

@@ -7,7 +7,9 @@
  */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
+#include "base/settings/knob.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/rename.h"
 #include "dtensor/dispatch/plan_cache.h"
@@ -20,9 +22,9 @@ enum { FARTHEST = 64 }; /* nodes between the two */
 struct match {
     int product, other;
     enum wf_epilogue epilogue;
-    int beside;  /* operand of `other` that the epilogue reads too; -1: none */
-    int adds_up; /* operand of the product that `other` sums, from 1 on; 0: none */
-    bool keeps;  /* the product is needed itself */
+    int beside;                    /* operand of `other` that the epilogue reads too; -1: none */
+    enum wf_summed_operand summed; /* of the product, by `other` */
+    bool keeps;                    /* the product is needed itself */
 };
 
 struct walk {
@@ -53,7 +55,7 @@ static bool is_product(const struct wf_list_node *node)
     for (int i = 0; i < k->n_in; i++)
         if (k->in[i] && k->in[i] != &node->plan->used[i]->desc) return false;
     return k->out[0]->dtype == k->in[0]->dtype &&
-           (kernel == WF_KERNEL_linear_dw ? !node->plan->attrs.linear_dw.adds_up
+           (kernel == WF_KERNEL_linear_dw ? !node->plan->attrs.linear_dw.summed
                                           : !node->plan->attrs.linear.epilogue);
 }
 
@@ -119,15 +121,14 @@ static enum wf_epilogue epilogue_of(enum wf_kernel product, enum wf_kernel other
 {
     if (product == WF_KERNEL_linear_dx)
         return other == WF_KERNEL_gelu_tanh_grad ? WF_EPILOGUE_GELU_TANH_GRAD : WF_EPILOGUE_NONE;
-    return other == WF_KERNEL_relu        ? WF_EPILOGUE_RELU
-           : other == WF_KERNEL_gelu_tanh ? WF_EPILOGUE_GELU_TANH
-           : other == WF_KERNEL_add       ? WF_EPILOGUE_ADD
-                                          : WF_EPILOGUE_NONE;
+    return other == WF_KERNEL_gelu_tanh ? WF_EPILOGUE_GELU_TANH
+           : other == WF_KERNEL_add     ? WF_EPILOGUE_ADD
+                                        : WF_EPILOGUE_NONE;
 }
 
 /* The node reads the product element by element. Kept beside it, only what gelu's gradient needs.
  */
-static bool reads_product(const struct walk *walk, struct match *m)
+static bool match_epilogue(const struct walk *walk, struct match *m)
 {
     const struct wf_list_node *product = &walk->list->nodes[m->product],
                               *other = &walk->list->nodes[m->other];
@@ -148,13 +149,16 @@ static bool reads_product(const struct walk *walk, struct match *m)
 }
 
 /* The sum over all rows of what the gradient of the weight is computed from. */
-static bool sums_operand(const struct walk *walk, struct match *m)
+static bool match_sum(const struct walk *walk, struct match *m)
 {
     const struct wf_list_node *product = &walk->list->nodes[m->product],
                               *other = &walk->list->nodes[m->other];
     const struct wf_linear_dw_attrs *attrs = &product->plan->attrs.linear_dw;
     const struct wf_reduce_attrs *reduce = &other->plan->attrs.reduce;
 
+    if (other->plan->device == WEFT_CUDA &&
+        (!wf_knobs.cublas || other->plan->kernel.in[0]->dtype == WEFT_F64))
+        return false; /* our own kernels sum better apart */
     if (other->n_in != 1 || other->plan->absent[0] || other->scalars.s[0] != 1 || reduce->mean ||
         reduce->wide)
         return false;
@@ -167,14 +171,14 @@ static bool sums_operand(const struct walk *walk, struct match *m)
             reduce->dims != (1u << rows) - 1 || !other->plan->kernel.out[0]->contiguous ||
             other->plan->kernel.out[0]->dtype != d->dtype)
             continue;
-        m->adds_up = i + 1;
+        m->summed = i ? WF_SUMMED_RIGHT : WF_SUMMED_LEFT;
         return true;
     }
     return false;
 }
 
 /* The node at `other`, which may stand before a weight's gradient. */
-static bool fits(const struct walk *walk, struct match *m)
+static bool may_become_one(const struct walk *walk, struct match *m)
 {
     enum wf_kernel product = kernel_of(&walk->list->nodes[m->product]),
                    other = kernel_of(&walk->list->nodes[m->other]);
@@ -184,11 +188,11 @@ static bool fits(const struct walk *walk, struct match *m)
         walk->list->nodes[m->other].plan->device != walk->list->nodes[m->product].plan->device)
         return false;
     if (product == WF_KERNEL_linear_dw)
-        return other == WF_KERNEL_sum && sums_operand(walk, m) &&
+        return other == WF_KERNEL_sum && match_sum(walk, m) &&
                may_move_up(walk, earlier ? m->product : m->other, earlier ? m->other : m->product,
                            -1);
     m->epilogue = epilogue_of(product, other);
-    return !earlier && m->epilogue != WF_EPILOGUE_NONE && reads_product(walk, m) &&
+    return !earlier && m->epilogue != WF_EPILOGUE_NONE && match_epilogue(walk, m) &&
            may_move_up(walk, m->other, m->product, walk->list->nodes[m->product].out[0].storage);
 }
 
@@ -199,7 +203,7 @@ static bool find_match(const struct walk *walk, int product, struct match *m)
 
     for (int i = first; i < walk->list->n_nodes && i <= product + FARTHEST; i++) {
         *m = (struct match){.product = product, .other = i, .beside = -1};
-        if (i != product && fits(walk, m)) return true;
+        if (i != product && may_become_one(walk, m)) return true;
     }
     return false;
 }
@@ -209,7 +213,6 @@ static bool find_match(const struct walk *walk, int product, struct match *m)
 static const char *name_of(const struct match *m)
 {
     static const char *const names[] = {[WF_EPILOGUE_NONE] = "linear_dw+sum",
-                                        [WF_EPILOGUE_RELU] = "linear+relu",
                                         [WF_EPILOGUE_GELU_TANH] = "linear+gelu_tanh",
                                         [WF_EPILOGUE_ADD] = "linear+add",
                                         [WF_EPILOGUE_GELU_TANH_GRAD] = "linear_dx+gelu_tanh_grad"};
@@ -238,8 +241,8 @@ static struct wf_op_plan *plan_of_both(const struct match *m, const struct wf_op
     plan->device = product->device;
     plan->refs = 1;
     memcpy(plan->absent, product->absent, sizeof plan->absent);
-    if (m->adds_up)
-        plan->attrs.linear_dw.adds_up = (uint8_t)m->adds_up;
+    if (m->summed)
+        plan->attrs.linear_dw.summed = (uint8_t)m->summed;
     else
         plan->attrs.linear.epilogue = (uint8_t)m->epilogue;
     for (int i = 0; i < product->n_in; i++)
@@ -247,7 +250,7 @@ static struct wf_op_plan *plan_of_both(const struct match *m, const struct wf_op
     if (m->beside >= 0) set_operand(plan, last, other->used[m->beside]);
     plan->n_in = m->beside >= 0 ? (uint8_t)(last + 1) : product->n_in;
     plan->out[0] = wf_layout_retain(product->out[0]);
-    if (m->keeps || m->adds_up)
+    if (m->keeps || m->summed)
         plan->out[1] = wf_layout_retain(m->keeps ? product->out[0] : other->out[0]);
     plan->n_out = plan->out[1] ? 2 : 1;
     plan->kernel.op = plan->name;
@@ -281,9 +284,9 @@ static bool join(struct walk *walk, const struct match *m)
     for (int i = 0; i < both.n_in; i++)
         both.in[i] = i < product->n_in ? wf_operand_retain(product->in[i]) : wf_no_operand();
     if (m->beside >= 0) both.in[both.n_in - 1] = wf_operand_retain(other->in[m->beside]);
-    both.out[0] = wf_operand_retain(m->adds_up ? product->out[0] : other->out[0]);
+    both.out[0] = wf_operand_retain(m->summed ? product->out[0] : other->out[0]);
     if (both.n_out > 1)
-        both.out[1] = wf_operand_retain(m->adds_up ? other->out[0] : product->out[0]);
+        both.out[1] = wf_operand_retain(m->summed ? other->out[0] : product->out[0]);
     walk->list->nodes[m->product > m->other ? m->product : m->other].dead = true;
     wf_op_list_replace_node(walk->list, m->product < m->other ? m->product : m->other, &both);
     return true;
@@ -307,7 +310,7 @@ int wf_pass_epilogue(struct wf_op_list *list)
 
     for (int s = 0; s < list->n_storages; s++)
         walk.given[s] = list->storages[s].kind != WF_STORAGE_MADE || list->storages[s].kept ||
-                        wf_list_gives(list, s);
+                        wf_op_list_gives(list, s);
     for (int i = 0; i < list->n_nodes; i++)
         if (list->nodes[i].kind != WF_LIST_VIEW)
             wf_list_node_visit_storages(list, &list->nodes[i], count_reader, &walk);

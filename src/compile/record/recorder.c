@@ -31,6 +31,7 @@ static int add_external(struct wf_list_recorder *r, struct wf_block *block)
 {
     int s = wf_op_list_add_storage(r->list,
                                    (struct wf_storage){.kind = WF_STORAGE_EXTERNAL,
+                                                       .stays = true,
                                                        .category = block->category,
                                                        .device = (uint8_t)wf_block_device(block),
                                                        .bytes = block->bytes,
@@ -75,8 +76,8 @@ void wf_recording_add_input(struct wf_list_recorder *r, const weft_tensor *t, in
                                                       .base = t->data}));
 }
 
-void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block, char *base,
-                              int index)
+void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block,
+                              const struct wf_storage *of, int index)
 {
     wf_block_map_add(&r->blocks, block,
                      wf_op_list_add_storage(
@@ -84,7 +85,8 @@ void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block
                                                       .index = index,
                                                       .device = (uint8_t)wf_block_device(block),
                                                       .bytes = block->bytes,
-                                                      .base = base}));
+                                                      .stays = of->stays,
+                                                      .base = of->base}));
 }
 
 /* ---- breaks ---- */

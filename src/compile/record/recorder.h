@@ -64,8 +64,8 @@ void wf_recording_free(struct wf_list_recorder *r);
 /** This tensor is an input of the list: `kind` WF_STORAGE_INPUT or _FORWARD. */
 void wf_recording_add_input(struct wf_list_recorder *r, const weft_tensor *t, int index);
 /** These bytes are storage `index` of the forward list. */
-void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block, char *base,
-                              int index);
+void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block,
+                              const struct wf_storage *of, int index);
 
 /** Where a tensor lies, with a reference to its layout. An unknown block becomes an external one.
  */

@@ -159,7 +159,7 @@ static weft_status record_backward(struct wf_taped_call *call, const struct wf_t
     r->list->forward_draws = variant->forward->draws;
     for (int i = 0; i < captured->n_blocks; i++)
         wf_recording_add_forward(r, captured->blocks[i].block,
-                                 variant->forward->storages[captured->blocks[i].storage].base,
+                                 &variant->forward->storages[captured->blocks[i].storage],
                                  captured->blocks[i].storage);
     for (int i = 0; i < captured->n_out; i++)
         if (variant->forward->results[i].requires_grad)

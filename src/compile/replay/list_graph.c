@@ -16,14 +16,14 @@
 
 enum { WHY_BYTES = 256, ALIGNED_TO = 256 };
 
-/* What nodes reach of a storage that lies elsewhere in each run, relative to its base. */
+/* What nodes reach of a storage, in bytes from its base on. */
 struct reach {
-    int64_t first, end; /* bytes; equal: nothing */
-    bool written, made; /* by nodes of the list; the storage itself by the list */
+    int64_t first, end; /* equal: nothing */
+    bool written;
 };
 
 /* A call that is given anew in each launch: it draws, or is the step of an optimizer. */
-struct given_call {
+struct changing_call {
     struct wf_list_graph *graph;
     int number;
 };
@@ -36,8 +36,8 @@ struct wf_list_graph {
     char why[WHY_BYTES]; /* it will have no graph */
     struct reach *reach; /* by storage */
     struct wf_block *own;
-    char **base; /* by storage: where the captured calls have it */
-    struct given_call *given;
+    char **base;                    /* by storage: where the captured calls have it */
+    struct changing_call *changing; /* by call */
     struct wf_graph *captured;
 };
 
@@ -51,7 +51,7 @@ struct wf_list_graph *wf_list_graph_new(const struct wf_program *program,
     return graph;
 }
 
-static void drop(struct wf_list_graph *graph)
+static void free_capture(struct wf_list_graph *graph)
 {
     wf_graph_free(graph->captured);
     graph->captured = NULL;
@@ -59,16 +59,16 @@ static void drop(struct wf_list_graph *graph)
     graph->own = NULL;
     wf_free(graph->reach);
     wf_free(graph->base);
-    wf_free(graph->given);
+    wf_free(graph->changing);
     graph->reach = NULL;
     graph->base = NULL;
-    graph->given = NULL;
+    graph->changing = NULL;
 }
 
 void wf_list_graph_free(struct wf_list_graph *graph)
 {
     if (!graph) return;
-    drop(graph);
+    free_capture(graph);
     wf_free(graph);
 }
 
@@ -78,7 +78,7 @@ static void give_up(struct wf_list_graph *graph, const char *why)
 {
     graph->never = true;
     if (!graph->why[0]) snprintf(graph->why, sizeof graph->why, "%s", why);
-    drop(graph);
+    free_capture(graph);
     if (wf_log_rank() <= 0)
         WF_LOG(WF_LOG_WARN, "compile", "a list is not launched as a graph: %s", graph->why);
 }
@@ -123,6 +123,7 @@ static int64_t bytes_of_operand(const struct wf_list_node *node, const struct wf
     return bytes_without_layout(node, o);
 }
 
+/* false: it is not on the GPU, or not known how far it reaches. */
 static bool note_reach(struct wf_list_graph *graph, const struct wf_operand *o, int64_t bytes,
                        bool write)
 {
@@ -133,36 +134,41 @@ static bool note_reach(struct wf_list_graph *graph, const struct wf_operand *o, 
     storage = &graph->list->storages[o->storage];
     reach = &graph->reach[o->storage];
     if (storage->device != WEFT_CUDA && storage->bytes) return false;
-    reach->made = storage->kind == WF_STORAGE_MADE;
     reach->written |= write;
-    if (storage->kind == WF_STORAGE_EXTERNAL) return true;
-    if (reach->made) {
-        reach->end = storage->bytes;
-        return true;
-    }
+    if (storage->kind == WF_STORAGE_MADE) reach->end = storage->bytes;
+    if (storage->kind == WF_STORAGE_MADE || storage->stays || bytes == 0) return true;
     if (bytes < 0) return false;
-    if (bytes == 0) return true;
-    if (reach->end == reach->first)
-        *reach = (struct reach){o->offset, o->offset, reach->written, 0};
+    if (reach->end == reach->first) reach->first = reach->end = o->offset;
     if (o->offset < reach->first) reach->first = o->offset;
     if (o->offset + bytes > reach->end) reach->end = o->offset + bytes;
     return true;
 }
 
-static bool note_reach_of_node(struct wf_list_graph *graph, const struct wf_list_node *node)
+/* An optimizer writes to its parameter's own address. */
+static bool note_reach_of_update(struct wf_list_graph *graph, const struct wf_list_node *node)
 {
     bool known = true;
+
+    for (int i = 0; i < node->n_items; i++) {
+        const struct wf_optimizer_step_arrays *arrays = &node->items[i].arrays;
+        int64_t bytes = arrays->count * (int64_t)wf_dtypes[arrays->grad_dtype].size;
+        int parameter = node->arrays[2 * i].storage;
+
+        known &= parameter >= 0 && graph->list->storages[parameter].stays;
+        if (parameter >= 0) graph->reach[parameter].written = true;
+        known &= note_reach(graph, &node->arrays[2 * i + 1], bytes, false);
+    }
+    return known;
+}
+
+static bool note_reach_of_node(struct wf_list_graph *graph, const struct wf_list_node *node)
+{
+    bool known = note_reach_of_update(graph, node);
 
     for (int i = 0; i < node->n_in; i++)
         known &= note_reach(graph, &node->in[i], bytes_of_operand(node, &node->in[i]), false);
     for (int j = 0; j < node->n_out; j++)
         known &= note_reach(graph, &node->out[j], bytes_of_operand(node, &node->out[j]), true);
-    for (int i = 0; i < node->n_items; i++) {
-        const struct wf_optimizer_step_arrays *arrays = &node->items[i].arrays;
-        int64_t bytes = arrays->count * (int64_t)wf_dtypes[arrays->grad_dtype].size;
-
-        known &= note_reach(graph, &node->arrays[2 * i + 1], bytes, false);
-    }
     return known;
 }
 
@@ -172,11 +178,12 @@ static bool has_place(const struct wf_list_graph *graph, int s)
     const struct wf_storage *storage = &graph->list->storages[s];
     const struct reach *reach = &graph->reach[s];
 
+    if (storage->stays) return false;
     if (storage->kind == WF_STORAGE_MADE && (!storage->kept || storage->same_as)) return false;
     return reach->end > reach->first;
 }
 
-static int64_t room_of(const struct reach *reach)
+static int64_t bytes_of_place(const struct reach *reach)
 {
     return (reach->end - reach->first + ALIGNED_TO - 1) / ALIGNED_TO * ALIGNED_TO;
 }
@@ -189,7 +196,7 @@ static bool make_places(struct wf_list_graph *graph, const struct wf_program_run
     int64_t bytes = 0;
 
     for (int s = 0; s < list->n_storages; s++)
-        if (has_place(graph, s)) bytes += room_of(&graph->reach[s]);
+        if (has_place(graph, s)) bytes += bytes_of_place(&graph->reach[s]);
     if (bytes) graph->own = wf_block_new_on(WEFT_CUDA, (size_t)bytes, WF_MEM_ACTIVATIONS);
     if (bytes && !graph->own) {
         if (no_error) weft_error_clear(); /* it runs without a graph */
@@ -200,48 +207,94 @@ static bool make_places(struct wf_list_graph *graph, const struct wf_program_run
         graph->base[s] = run->base[s];
         if (!has_place(graph, s)) continue;
         graph->base[s] = (char *)graph->own->data + bytes - graph->reach[s].first;
-        bytes += room_of(&graph->reach[s]);
+        bytes += bytes_of_place(&graph->reach[s]);
     }
     for (int s = 0; s < list->n_storages; s++)
         if (list->storages[s].same_as) graph->base[s] = graph->base[list->storages[s].same_as - 1];
     return true;
 }
 
-static bool prepare(struct wf_list_graph *graph, const struct wf_program_run *run)
+static bool find_places(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
     const struct wf_op_list *list = graph->list;
-    bool known = true;
     int n = wf_program_call_count(graph->program);
 
     graph->reach = wf_calloc((size_t)list->n_storages + 1, sizeof *graph->reach);
     graph->base = wf_calloc((size_t)list->n_storages + 1, sizeof *graph->base);
-    graph->given = wf_calloc((size_t)n + 1, sizeof *graph->given);
-    for (int i = 0; i < n; i++)
-        known &= note_reach_of_node(graph, wf_program_node(graph->program, i));
-    if (!known)
-        snprintf(graph->why, sizeof graph->why, "parts of it are not on the GPU");
-    else if (!make_places(graph, run))
+    graph->changing = wf_calloc((size_t)n + 1, sizeof *graph->changing);
+    for (int i = 0; i < n && !graph->why[0]; i++) {
+        const struct wf_list_node *node = wf_program_node(graph->program, i);
+
+        if (!note_reach_of_node(graph, node))
+            snprintf(graph->why, sizeof graph->why,
+                     "%s uses what is not on the GPU, or is an input and a parameter, or has no "
+                     "layout",
+                     node->name);
+    }
+    if (!graph->why[0] && !make_places(graph, run))
         snprintf(graph->why, sizeof graph->why, "there is no memory for its inputs and results");
     return !graph->why[0];
 }
 
 /* ---- before and after a launch ---- */
 
-static void copy(const struct wf_list_graph *graph, const struct wf_program_run *run, bool after)
+static void copy_inputs_in(const struct wf_list_graph *graph, const struct wf_program_run *run)
 {
     for (int s = 0; s < graph->list->n_storages; s++) {
         const struct reach *reach = &graph->reach[s];
-        char *own = graph->base[s] + reach->first, *of_run = run->base[s] + reach->first;
-        size_t bytes = (size_t)(reach->end - reach->first);
 
-        if (!has_place(graph, s)) continue;
-        if (after && reach->written) wf_device_copy(WEFT_CUDA, of_run, own, bytes);
-        if (!after && !reach->made) wf_device_copy(WEFT_CUDA, own, of_run, bytes);
+        if (has_place(graph, s) && graph->list->storages[s].kind != WF_STORAGE_MADE)
+            wf_device_copy(WEFT_CUDA, graph->base[s] + reach->first, run->base[s] + reach->first,
+                           (size_t)(reach->end - reach->first));
     }
+}
+
+static void copy_results_out(const struct wf_list_graph *graph, const struct wf_program_run *run)
+{
+    for (int s = 0; s < graph->list->n_storages; s++) {
+        const struct reach *reach = &graph->reach[s];
+
+        if (has_place(graph, s) && reach->written)
+            wf_device_copy(WEFT_CUDA, run->base[s] + reach->first, graph->base[s] + reach->first,
+                           (size_t)(reach->end - reach->first));
+    }
+}
+
+/* What stays is where it was when the graph was captured. */
+static bool all_stay(const struct wf_list_graph *graph, const struct wf_program_run *run)
+{
+    for (int s = 0; s < graph->list->n_storages; s++)
+        if (graph->list->storages[s].stays && run->base[s] != graph->base[s]) return false;
+    return true;
+}
+
+static bool begins_in(const char *base, const char *other, int64_t bytes)
+{
+    return base && base >= other && base < other + (bytes ? bytes : 1);
+}
+
+/* Two storages that come from outside share memory in this run, and one of them is written: with a
+ * copy of one of them, the other would not see it. Alike on all ranks, as tensors are given alike.
+ */
+static bool storages_meet(const struct wf_list_graph *graph, const struct wf_program_run *run)
+{
+    const struct wf_op_list *list = graph->list;
+
+    for (int a = 0; a < list->n_storages; a++) {
+        if (list->storages[a].kind == WF_STORAGE_MADE || list->storages[a].stays) continue;
+        for (int b = 0; b < list->n_storages; b++)
+            if (a != b && list->storages[b].kind != WF_STORAGE_MADE &&
+                (graph->reach[a].written || graph->reach[b].written) &&
+                (begins_in(run->base[a], run->base[b], list->storages[b].bytes) ||
+                 begins_in(run->base[b], run->base[a], list->storages[a].bytes)))
+                return true;
+    }
+    return false;
 }
 
 /* ---- capture ---- */
 
+/* The addresses that the captured calls have. */
 static struct wf_program_run own_run(const struct wf_list_graph *graph)
 {
     return (struct wf_program_run){.base = graph->base};
@@ -249,18 +302,18 @@ static struct wf_program_run own_run(const struct wf_list_graph *graph)
 
 static void advance(void *self, int by)
 {
-    const struct given_call *given = self;
-    const struct wf_list_node *node = wf_program_node(given->graph->program, given->number);
+    const struct changing_call *call = self;
+    const struct wf_list_node *node = wf_program_node(call->graph->program, call->number);
 
     node->call.advance(node->call.self, by);
 }
 
 static void give(void *self)
 {
-    const struct given_call *given = self;
-    struct wf_program_run run = own_run(given->graph);
+    const struct changing_call *call = self;
+    struct wf_program_run run = own_run(call->graph);
 
-    wf_program_give_call(given->graph->program, given->number, &run);
+    wf_program_give_call(call->graph->program, call->number, &run);
 }
 
 static void capture_calls(struct wf_list_graph *graph)
@@ -271,13 +324,13 @@ static void capture_calls(struct wf_list_graph *graph)
         const struct wf_list_node *node = wf_program_node(graph->program, i);
         bool update = node->kind == WF_LIST_UPDATE;
 
-        graph->given[i] = (struct given_call){graph, i};
+        graph->changing[i] = (struct changing_call){graph, i};
         if (update) node->call.advance(node->call.self, 1); /* a capture does not */
         if ((update || node->draws) && wf_capture_of_thread)
             wf_capture_add_call(
                 (struct wf_changing_call){.advance = update ? advance : NULL,
                                           .give = update && !node->n_items ? NULL : give,
-                                          .self = &graph->given[i]});
+                                          .self = &graph->changing[i]});
         else
             wf_program_give_call(graph->program, i, &run);
     }
@@ -316,12 +369,15 @@ static bool all_ranks_have_graph(const struct wf_list_graph *graph)
     return mine;
 }
 
-static bool capture(struct wf_list_graph *graph, const struct wf_program_run *run)
+/* In the one way or the other the calls run. */
+static void capture(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
     const char *why = NULL;
 
-    if (prepare(graph, run)) {
-        copy(graph, run, false);
+    if (find_places(graph, run) && storages_meet(graph, run))
+        why = "two of its inputs share memory, and it writes to one of them";
+    if (!graph->why[0] && !why) {
+        copy_inputs_in(graph, run);
         why = wf_capture_begin(false);
     }
     if (why) snprintf(graph->why, sizeof graph->why, "%s", why);
@@ -330,22 +386,25 @@ static bool capture(struct wf_list_graph *graph, const struct wf_program_run *ru
     } else {
         capture_calls(graph);
         graph->captured = wf_capture_end(graph->why, sizeof graph->why);
-        copy(graph, run, true);
+        copy_results_out(graph, run);
     }
     if (!all_ranks_have_graph(graph)) give_up(graph, "another rank has no graph of it");
-    return true;
 }
 
 bool wf_list_graph_run(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
-    if (graph->never || wf_capture_of_thread || graph->runs++ == 0) return false;
-    if (!graph->captured) return capture(graph, run);
-    copy(graph, run, false);
+    if (graph->never || wf_capture_is_open() || graph->runs++ == 0) return false;
+    if (!graph->captured) {
+        capture(graph, run);
+        return true;
+    }
+    if (!all_stay(graph, run) || storages_meet(graph, run)) return false;
+    copy_inputs_in(graph, run);
     if (!wf_graph_launch(graph->captured)) {
         give_up(graph, "an optimizer or a draw takes other kernels than when it was captured");
         return false;
     }
-    copy(graph, run, true);
+    copy_results_out(graph, run);
     graph->launches++;
     return true;
 }

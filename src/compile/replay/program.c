@@ -18,8 +18,8 @@
 #include "device/device.h"
 #include "mesh/mesh.h"
 
-/* Time of kernels over that of asking for collectives in flight. */
-static const double KERNELS_PER_ASKING = 16;
+/* Of the kernels' time, spent on collectives that go over a link. */
+static const double progress_share = 1.0 / 16;
 
 struct call {
     const struct wf_list_node *node;
@@ -331,30 +331,35 @@ void wf_program_give_call(const struct wf_program *program, int i, const struct 
     give_call(program, i, run);
 }
 
-/* Over a link a collective goes on while somebody asks for it, a little each time: a part of the
- * kernels' time is spent on asking. */
-static void progress_collectives(double *asked_last)
+/* Over a link a collective goes on a little in each call of wf_comm_progress. */
+static void progress_over_link(double *last)
 {
-    double now = wf_monotonic_seconds(), until = now + (now - *asked_last) / KERNELS_PER_ASKING;
+    double now = wf_monotonic_seconds(), until = now + (now - *last) * progress_share;
 
     do {
         wf_comm_progress();
-        *asked_last = wf_monotonic_seconds();
-    } while (wf_comm_in_flight() && *asked_last < until);
+        *last = wf_monotonic_seconds();
+    } while (wf_comm_in_flight() && *last < until);
 }
 
 void wf_program_run_calls(const struct wf_program *program, const struct wf_program_run *run)
 {
-    double asked_last = 0;
-    int in_flight = 0;
+    double last_progress = 0;
+    int in_flight = 0, over_link = 0;
 
     for (int i = 0; i < program->n_calls; i++) {
         const struct wf_list_node *node = program->calls[i].node;
 
         run_call_in_context(program, i, run);
         in_flight += (node->kind == WF_LIST_START) - (node->kind == WF_LIST_WAIT);
-        if (node->kind == WF_LIST_START) asked_last = wf_monotonic_seconds();
-        if (in_flight > 0) progress_collectives(&asked_last);
+        if (in_flight == 0) over_link = 0;
+        if (node->kind == WF_LIST_START && wf_comm_needs_progress(program->calls[i].coll) &&
+            over_link++ == 0)
+            last_progress = wf_monotonic_seconds();
+        if (over_link > 0)
+            progress_over_link(&last_progress);
+        else if (in_flight > 0)
+            wf_comm_progress();
     }
 }
 

@@ -53,6 +53,14 @@ static void report_segment(const struct wf_segmented *s, const struct wf_list_se
     wf_free(as_variant.name);
 }
 
+/* Which run of a segment is its second this rank alone knows: ranks could not agree on a graph. */
+static bool has_collectives(const struct wf_op_list *list)
+{
+    for (int i = 0; i < list->n_nodes; i++)
+        if (wf_list_node_communicates(&list->nodes[i])) return true;
+    return false;
+}
+
 static bool add_segment(struct wf_segmented *s, int first, const struct wf_list_break *at_end,
                         const struct wf_captured_function *f)
 {
@@ -65,7 +73,7 @@ static bool add_segment(struct wf_segmented *s, int first, const struct wf_list_
     segment->list->keeps_collectives = true; /* what is alive at the end this rank alone knows */
     segment->program = wf_segment_program_new(segment->list, true, f->passes_off, &segment->moves);
     if (!segment->program) return false;
-    if (f->graph) wf_program_launch_as_graph(segment->program);
+    if (f->graph && !has_collectives(segment->list)) wf_program_launch_as_graph(segment->program);
     if (f->backend && wf_program_hand_to_backend(segment->program, f->backend) != WEFT_OK)
         return false;
     report_segment(s, segment, f->name);

@@ -94,33 +94,29 @@ void store(cudaDataType type, void *x, int64_t i, double value)
 }
 
 struct epilogue_parts {
-    bool known, bias, relu, gelu, aux, gradient, adds_up;
+    bool known, bias, gelu, aux, gradient, sums;
 };
 
 epilogue_parts parts_of(uint32_t epilogue)
 {
     switch (epilogue) {
     case CUBLASLT_EPILOGUE_DEFAULT:
-        return {true, false, false, false, false, false, false};
+        return {true, false, false, false, false, false};
     case CUBLASLT_EPILOGUE_BIAS:
-        return {true, true, false, false, false, false, false};
-    case CUBLASLT_EPILOGUE_RELU:
-        return {true, false, true, false, false, false, false};
-    case CUBLASLT_EPILOGUE_RELU_BIAS:
-        return {true, true, true, false, false, false, false};
+        return {true, true, false, false, false, false};
     case CUBLASLT_EPILOGUE_GELU:
-        return {true, false, false, true, false, false, false};
+        return {true, false, true, false, false, false};
     case CUBLASLT_EPILOGUE_GELU_BIAS:
-        return {true, true, false, true, false, false, false};
+        return {true, true, true, false, false, false};
     case CUBLASLT_EPILOGUE_GELU_AUX:
-        return {true, false, false, true, true, false, false};
+        return {true, false, true, true, false, false};
     case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
-        return {true, true, false, true, true, false, false};
+        return {true, true, true, true, false, false};
     case CUBLASLT_EPILOGUE_DGELU:
-        return {true, false, false, false, true, true, false};
+        return {true, false, false, true, true, false};
     case CUBLASLT_EPILOGUE_BGRADA:
     case CUBLASLT_EPILOGUE_BGRADB:
-        return {true, false, false, false, false, false, true};
+        return {true, false, false, false, false, true};
     default:
         return {};
     }
@@ -131,11 +127,11 @@ epilogue_parts parts_of(uint32_t epilogue)
 bool has_epilogue(const description &d, const layout &a, const layout &c)
 {
     epilogue_parts has = parts_of(d.epilogue);
-    bool more_than_bias = has.relu || has.gelu || has.aux || has.adds_up;
+    bool more_than_bias = has.gelu || has.aux || has.sums;
 
     if (d.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
     return has.known && a.type == c.type && c.batches == 1 &&
-           (!(has.bias || has.adds_up) || d.bias_type == c.type) &&
+           (!(has.bias || has.sums) || d.bias_type == c.type) &&
            !(more_than_bias && c.type == CUDA_R_64F) &&
            (!has.aux || (d.aux_ld % 8 == 0 && d.aux_ld >= c.rows));
 }
@@ -180,7 +176,7 @@ double b_element(const algorithm &of, const void *b, int64_t batch, int64_t l, i
                    batch * of.b.stride + (of.desc.turn_b ? j + l * of.b.ld : l + j * of.b.ld));
 }
 
-void add_up(const algorithm &of, const description &now, const void *a, const void *b)
+void sum_operand(const algorithm &of, const description &now, const void *a, const void *b)
 {
     bool of_a = now.epilogue == CUBLASLT_EPILOGUE_BGRADA;
     int64_t k = of.desc.turn_a ? of.a.rows : of.a.columns;
@@ -201,7 +197,6 @@ double finish(const algorithm &of, const description &now, int64_t i, int64_t j,
 
     if (has.gradient) return x * gelu_derivative(element(of.c.type, now.aux, at));
     if (has.aux) store(of.c.type, now.aux, at, x);
-    if (has.relu) return x < 0 ? 0 : x;
     return has.gelu ? gelu(x) : x;
 }
 
@@ -221,7 +216,7 @@ void multiply(const algorithm &of, const description &now, const void *a, const 
         if (added) sum += element(of.c.type, added, batch * of.c.stride + i + j * of.c.ld);
         store(of.c.type, c, batch * of.c.stride + i + j * of.c.ld, finish(of, now, i, j, sum));
     }
-    if (parts_of(now.epilogue).adds_up) add_up(of, now, a, b);
+    if (parts_of(now.epilogue).sums) sum_operand(of, now, a, b);
 }
 
 std::atomic<int> handles; // that are open
@@ -406,7 +401,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     const description &now = as<description>(desc);
     const algorithm *of;
     epilogue_parts has = parts_of(now.epilogue);
-    bool biased = has.bias || has.adds_up;
+    bool biased = has.bias || has.sums;
     double factor = element(now.scale, beta, 0);
 
     memcpy(&of, algo->data, sizeof of);

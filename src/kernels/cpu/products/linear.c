@@ -25,7 +25,7 @@ struct product {
     struct wf_kernel_call behind;
     union wf_op_attrs behind_attrs;
     int behind_in; /* the call's operand; -1: the product alone is read */
-    int adds_up;   /* as the attribute of linear_dw */
+    enum wf_summed_operand summed;
 };
 
 /* What a kernel multiplies: op(in[0]) op(in[1]), each a matrix split after so many dims. */
@@ -34,8 +34,8 @@ struct matrix_operands {
     bool turn_left, turn_right;
     const struct wf_tensor_desc *bias;
     enum wf_epilogue epilogue;
-    int adds_up;
-    uint32_t added_dims; /* of in[adds_up - 1], bits */
+    enum wf_summed_operand summed;
+    uint32_t row_dims; /* of that operand, bits */
 };
 
 static void linear_free(void *prep)
@@ -58,8 +58,8 @@ static void run_behind(const struct product *p, void *product, void *const *out,
     const void *from[2] = {product, p->behind_in < 0 ? NULL : in[p->behind_in]};
     void *to[1] = {out[0]};
 
-    if (p->adds_up) {
-        from[0] = in[p->adds_up - 1];
+    if (p->summed) {
+        from[0] = in[p->summed == WF_SUMMED_RIGHT];
         to[0] = out[1];
     }
     p->behind.run(&p->behind, to, from, &factor_one);
@@ -73,7 +73,7 @@ static void linear_run(const struct wf_kernel_call *k, void *const *out, const v
          *bias = right + p->right.scratch;
     const void *a = wf_operand_copy_if_needed(&p->left, in[0], left);
     const void *b = wf_operand_copy_if_needed(&p->right, in[1], right), *added = NULL;
-    void *product = k->n_out > 1 && !p->adds_up ? out[1] : out[0];
+    void *product = k->n_out > 1 && !p->summed ? out[1] : out[0];
 
     (void)scalars;
     if (p->has_bias && in[2]) added = wf_operand_copy_if_needed(&p->bias, in[2], bias);
@@ -84,10 +84,10 @@ static void linear_run(const struct wf_kernel_call *k, void *const *out, const v
 static weft_status prepare_sum(struct wf_kernel_call *k, struct product *p,
                                const struct matrix_operands *f)
 {
-    p->adds_up = f->adds_up;
-    p->behind.in[0] = k->in[f->adds_up - 1];
+    p->summed = f->summed;
+    p->behind.in[0] = k->in[f->summed == WF_SUMMED_RIGHT];
     p->behind.out[0] = k->out[1];
-    p->behind_attrs.reduce = (struct wf_reduce_attrs){.dims = f->added_dims};
+    p->behind_attrs.reduce = (struct wf_reduce_attrs){.dims = f->row_dims};
     return wf_cpu_sum(&p->behind);
 }
 
@@ -95,15 +95,14 @@ static weft_status prepare_behind(struct wf_kernel_call *k, struct product *p,
                                   const struct matrix_operands *f)
 {
     p->behind_in = -1;
-    if (f->epilogue == WF_EPILOGUE_NONE && !f->adds_up) return WEFT_OK;
+    if (f->epilogue == WF_EPILOGUE_NONE && !f->summed) return WEFT_OK;
     p->behind = (struct wf_kernel_call){.op = k->op,
                                         .n_in = 1,
                                         .n_out = 1,
                                         .in = {k->out[0]},
                                         .out = {k->out[0]},
                                         .attrs = &p->behind_attrs};
-    if (f->adds_up) return prepare_sum(k, p, f);
-    if (f->epilogue == WF_EPILOGUE_RELU) return wf_cpu_relu(&p->behind);
+    if (f->summed) return prepare_sum(k, p, f);
     if (f->epilogue == WF_EPILOGUE_GELU_TANH) return wf_cpu_gelu_tanh(&p->behind);
     p->behind_in = k->n_in - 1;
     p->behind.n_in = 2;
@@ -190,7 +189,7 @@ weft_status wf_cpu_linear_dw(struct wf_kernel_call *k)
                                  .left_split = rows,
                                  .right_split = k->in[1]->ndim - k->attrs->linear_dw.k_dims,
                                  .turn_left = true,
-                                 .adds_up = k->attrs->linear_dw.adds_up,
-                                 .added_dims = (1u << rows) - 1,
+                                 .summed = (enum wf_summed_operand)k->attrs->linear_dw.summed,
+                                 .row_dims = (1u << rows) - 1,
                              });
 }

@@ -91,7 +91,7 @@ struct cublaslt_product {
     cublasLtHandle_t handle;
     bool wide_scale; /* factors are f64 */
     bool adds;       /* a matrix to the product; never of f64 */
-    bool adds_up, has_aux;
+    bool sums, has_aux;
     cublasLtMatrixLayout_t a, b, c;
     lt_call plain, with_bias; /* with_bias.desc: NULL where there is no bias */
     const char *op;
@@ -164,10 +164,9 @@ bool make_layouts(cublaslt_product *p, const product_shape &s)
 /* The library's epilogue. Its A is our B. */
 cublasLtEpilogue_t lt_epilogue(const product_shape &s, bool bias)
 {
-    if (s.adds_up) return s.adds_up == 1 ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+    if (s.summed)
+        return s.summed == WF_SUMMED_LEFT ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
     switch (s.epilogue) {
-    case WF_EPILOGUE_RELU:
-        return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     case WF_EPILOGUE_GELU_TANH:
         if (s.keeps_product)
             return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
@@ -179,7 +178,7 @@ cublasLtEpilogue_t lt_epilogue(const product_shape &s, bool bias)
     }
 }
 
-bool uses_bias_pointer(const product_shape &s, bool bias) { return bias || s.adds_up; }
+bool uses_bias_pointer(const product_shape &s, bool bias) { return bias || s.summed; }
 
 /* A matrix beside the result, of its shape and type. */
 bool uses_aux(const product_shape &s)
@@ -243,13 +242,12 @@ bool make_product(cublaslt_product *p, const product_shape &s)
            (!s.has_bias || (make_desc(&p->with_bias, s, true) && find_algorithm(p, &p->with_bias)));
 }
 
-/* Which epilogues it has: of f32 and 16-bit floats; a product that is kept beside its relu is a
- * mask of bits there; rows of a matrix beside the result begin at multiples of eight elements. */
+/* Which epilogues it has: of f32 and 16-bit floats; rows of a matrix beside the result begin at
+ * multiples of eight elements. */
 bool has_epilogue(const product_shape &s)
 {
-    if (!s.epilogue && !s.adds_up) return true;
+    if (!s.epilogue && !s.summed) return true;
     return s.dtype != WEFT_F64 && !s.wide && s.batches == 1 &&
-           !(s.epilogue == WF_EPILOGUE_RELU && s.keeps_product) &&
            !(s.epilogue == WF_EPILOGUE_ADD && s.keeps_product) && (!uses_aux(s) || s.n % 8 == 0);
 }
 
@@ -275,7 +273,7 @@ struct cublaslt_product *wf_cublaslt_product_new(const product_shape &shape, con
     p->handle = handle;
     p->wide_scale = shape.dtype == WEFT_F64;
     p->adds = shape.epilogue == WF_EPILOGUE_ADD;
-    p->adds_up = shape.adds_up != 0;
+    p->sums = shape.summed != WF_SUMMED_NONE;
     p->has_aux = uses_aux(shape);
     p->op = op;
     if (!make_product(p, shape)) {
@@ -304,7 +302,7 @@ void wf_cublaslt_product_free(struct cublaslt_product *p)
 bool wf_cublaslt_supports(const struct product_data &d)
 {
     return ((uintptr_t)d.a | (uintptr_t)d.b | (uintptr_t)d.bias | (uintptr_t)d.c |
-            (uintptr_t)d.read | (uintptr_t)d.written) %
+            (uintptr_t)d.read | (uintptr_t)d.kept_product | (uintptr_t)d.sum) %
                ALIGNMENT ==
            0;
 }
@@ -315,7 +313,7 @@ namespace
 /* Where the bias and the matrix beside the result are in this call. */
 bool set_pointers(const cublaslt_product *p, const lt_call &call, const product_data &d)
 {
-    const void *bias = p->adds_up ? d.written : d.bias, *aux = d.read ? d.read : d.written;
+    const void *bias = p->sums ? d.sum : d.bias, *aux = d.read ? d.read : d.kept_product;
 
     return (!bias || set_desc(call.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)) &&
            (!p->has_aux || set_desc(call.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux));

@@ -13,8 +13,6 @@ namespace
 template <class R> __device__ __forceinline__ R apply(uint8_t epilogue, R x, R beside)
 {
     switch (epilogue) {
-    case WF_EPILOGUE_RELU:
-        return x < R(0) ? R(0) : x;
     case WF_EPILOGUE_GELU_TANH:
         return x * real_sigmoid(real_gelu_u(x));
     case WF_EPILOGUE_ADD:
@@ -38,7 +36,7 @@ __global__ void __launch_bounds__(BLOCK)
 /* Columns of a matrix whose rows are `row` elements apart and whose columns are `column`. */
 template <class E>
 __global__ void __launch_bounds__(BLOCK)
-    add_up_rows(const E *x, int64_t rows, int64_t columns, int64_t row, int64_t column, E *out)
+    sum_rows(const E *x, int64_t rows, int64_t columns, int64_t row, int64_t column, E *out)
 {
     int64_t step = (int64_t)gridDim.x * BLOCK;
 
@@ -72,10 +70,10 @@ void wf_cuda_finish_product(const wf_kernel_call *k, const product_shape &s, con
     });
 }
 
-void wf_cuda_add_up_operand(const wf_kernel_call *k, const product_shape &s, const void *a,
-                            const void *b, void *out)
+void wf_cuda_sum_operand(const wf_kernel_call *k, const product_shape &s, const void *a,
+                         const void *b, void *out)
 {
-    bool left = s.adds_up == 1;
+    bool left = s.summed == WF_SUMMED_LEFT;
     const product_operand &o = left ? s.a : s.b;
     int64_t columns = left ? s.m : s.n;
     bool rows_apart = left ? o.turned : !o.turned; /* stored [k, columns] */
@@ -83,8 +81,7 @@ void wf_cuda_add_up_operand(const wf_kernel_call *k, const product_shape &s, con
     with_float_type(s.dtype, [&](auto e) {
         typedef typename decltype(e)::type E;
 
-        WF_CUDA_LAUNCH(k, (add_up_rows<E>), blocks_for(columns), BLOCK, 0,
-                       (const E *)(left ? a : b), s.k, columns, rows_apart ? o.ld : 1,
-                       rows_apart ? 1 : o.ld, (E *)out);
+        WF_CUDA_LAUNCH(k, (sum_rows<E>), blocks_for(columns), BLOCK, 0, (const E *)(left ? a : b),
+                       s.k, columns, rows_apart ? o.ld : 1, rows_apart ? 1 : o.ld, (E *)out);
     });
 }

@@ -8,6 +8,7 @@
 void wf_cuda_finish_product(const wf_kernel_call *k, const product_shape &shape,
                             const void *product, const void *beside, void *out);
 
-/** out: the sum over k of the operand that shape.adds_up names. */
-void wf_cuda_add_up_operand(const wf_kernel_call *k, const product_shape &shape, const void *a,
-                            const void *b, void *out);
+/** out: the sum over k of the operand that shape.summed names, one thread for each element: for
+ * calls whose operands are not aligned. */
+void wf_cuda_sum_operand(const wf_kernel_call *k, const product_shape &shape, const void *a,
+                         const void *b, void *out);

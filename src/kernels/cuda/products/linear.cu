@@ -14,7 +14,7 @@ namespace
 /* What a product has beside its operands. */
 struct beside_product {
     const wf_tensor_desc *bias;
-    uint8_t epilogue, adds_up;
+    uint8_t epilogue, summed;
 };
 
 weft_status prepare_linear(wf_kernel_call *k, const matrix_dims &left, const matrix_dims &right,
@@ -32,7 +32,7 @@ weft_status prepare_linear(wf_kernel_call *k, const matrix_dims &left, const mat
     p->product.shape.has_bias = bias != NULL;
     if (bias) p->product.shape.bias = offset_map_of_elements(bias);
     p->product.shape.epilogue = beside.epilogue;
-    p->product.shape.adds_up = beside.adds_up;
+    p->product.shape.summed = beside.summed;
     p->product.shape.keeps_product = beside.epilogue && k->n_out > 1;
     if (beside.epilogue == WF_EPILOGUE_ADD || beside.epilogue == WF_EPILOGUE_GELU_TANH_GRAD)
         p->read = k->n_in - 1;
@@ -66,5 +66,5 @@ extern "C" weft_status wf_cuda_linear_dw(struct wf_kernel_call *k)
 {
     return prepare_linear(k, {0, k->in[0]->ndim - k->attrs->linear_dw.n_dims, true},
                           {0, k->in[1]->ndim - k->attrs->linear_dw.k_dims, false},
-                          {NULL, WF_EPILOGUE_NONE, k->attrs->linear_dw.adds_up});
+                          {NULL, WF_EPILOGUE_NONE, k->attrs->linear_dw.summed});
 }

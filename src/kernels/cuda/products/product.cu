@@ -139,20 +139,15 @@ void run_own(const wf_kernel_call *k, const product_plan *plan, const void *a, c
     if (split) add_up(k, plan, scratch, bias, c);
 }
 
-} // namespace
-
-namespace
-{
-
 /* With all that is beside the product, or without it. */
 void choose_library(struct product_plan *plan, const char *op, size_t *scratch)
 {
     product_shape plain = plan->shape;
 
     plan->cublaslt = wf_cublaslt_product_new(plan->shape, op, scratch);
-    if (plan->cublaslt || (!plain.epilogue && !plain.adds_up)) return;
+    if (plan->cublaslt || (!plain.epilogue && !plain.summed)) return;
     plain.epilogue = WF_EPILOGUE_NONE;
-    plain.adds_up = 0;
+    plain.summed = WF_SUMMED_NONE;
     plain.keeps_product = false;
     plan->plain = true;
     plan->cublaslt = wf_cublaslt_product_new(plain, op, scratch);
@@ -166,7 +161,7 @@ void run_plain(const wf_kernel_call *k, const product_plan *plan, const product_
 
     alone.c = product;
     alone.read = NULL;
-    alone.written = NULL;
+    alone.kept_product = alone.sum = NULL;
     if (plan->cublaslt && plan->plain && wf_cublaslt_supports(alone))
         wf_cublaslt_product_run(plan->cublaslt, alone);
     else
@@ -200,7 +195,7 @@ void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *pla
                          const struct product_data &data)
 {
     const product_shape &s = plan->shape;
-    void *product = s.keeps_product ? data.written : data.c;
+    void *product = s.keeps_product ? data.kept_product : data.c;
 
     if (plan->cublaslt && !plan->plain && wf_cublaslt_supports(data)) {
         wf_cublaslt_product_run(plan->cublaslt, data);
@@ -208,5 +203,5 @@ void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *pla
     }
     run_plain(k, plan, data, product);
     if (s.epilogue) wf_cuda_finish_product(k, s, product, data.read, data.c);
-    if (s.adds_up) wf_cuda_add_up_operand(k, s, data.a, data.b, data.written);
+    if (s.summed) wf_cuda_sum_operand(k, s, data.a, data.b, data.sum);
 }

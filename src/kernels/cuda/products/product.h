@@ -26,7 +26,7 @@ struct product_shape {
     bool has_bias;      /* a bias may come */
     bool keeps_product; /* it is written beside what the epilogue makes of it */
     uint8_t epilogue;   /* enum wf_epilogue */
-    uint8_t adds_up;    /* 1, 2: the sum over k of A, of B, is written beside it */
+    uint8_t summed;     /* enum wf_summed_operand, whose sum over k is written beside it */
     int64_t m, n, k, batches;
     product_operand a, b;
     offset_map bias; /* number of a column -> its element */
@@ -73,9 +73,10 @@ struct product_data {
     const void *a, *b;
     const void *bias; /* may be NULL even where one was announced */
     void *c;
-    const void *read; /* by the epilogue, of C's shape; NULL: nothing */
-    void *written;    /* the product itself, or the sum over k; NULL: neither */
-    void *scratch;    /* plan->scratch bytes, aligned to 256 */
+    const void *read;   /* by the epilogue, of C's shape; NULL: nothing */
+    void *kept_product; /* of C's shape; NULL: it is not kept */
+    void *sum;          /* over k; NULL: none */
+    void *scratch;      /* plan->scratch bytes, aligned to 256 */
 };
 
 void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *plan,

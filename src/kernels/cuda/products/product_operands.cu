@@ -48,7 +48,8 @@ void run_matrix_product(const wf_kernel_call *k, void *const *out, const void *c
     data.bias = p->product.shape.has_bias ? in[2] : NULL;
     data.c = out[0];
     if (p->read >= 0) data.read = in[p->read];
-    if (k->n_out > 1) data.written = out[1];
+    if (p->product.shape.keeps_product) data.kept_product = out[1];
+    if (p->product.shape.summed) data.sum = out[1];
     data.scratch = scratch + copies;
     wf_cuda_product_run(k, &p->product, data);
 }
