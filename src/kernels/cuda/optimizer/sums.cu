@@ -47,7 +47,7 @@ __device__ __forceinline__ double join_block(double value, double (&of_thread)[W
         if (threadIdx.x < n)
             of_thread[threadIdx.x] = F::join(of_thread[threadIdx.x], of_thread[threadIdx.x + n]);
     }
-    return of_thread[0];
+    return threadIdx.x ? value : of_thread[0]; /* which thread 0 alone has written last */
 }
 
 /* A group that is not whole has zeros, which add nothing and are larger than nothing. */
