@@ -56,8 +56,9 @@ typedef struct weft_compile_config {
      *  results are copied, since a graph has its own. What cannot be captured (an op that runs on
      *  the CPU, collectives through host memory) is run call by call, with one warning. Lists of
      *  CPU tensors run as always, and so do those that a backend of the program's runs, segments
-     *  with collectives, and calls whose inputs are also parameters that the function changes.
-     *  PyTorch: mode="reduce-overhead" */
+     *  with collectives, and calls in which an input shares memory with a parameter or buffer and
+     *  one of them is written. An input whose address is aligned otherwise than when it was
+     *  captured may be rounded otherwise. PyTorch: mode="reduce-overhead" */
     bool graph;
     const char *backend; /* what runs lists (weft/extend/compile_backend.h); NULL: the library */
 } weft_compile_config;

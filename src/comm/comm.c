@@ -133,8 +133,9 @@ bool wf_comm_in_flight(void) { return wf_comm_thread_state.first != NULL; }
 
 bool wf_comm_needs_progress(const struct wf_coll *coll)
 {
-    return !coll->complete &&
-           (coll->backend == &wf_backend_mpi || coll->backend == &wf_backend_multi_node);
+    const struct wf_backend *backend = coll->backend->order ? NULL : coll->comm->backend;
+
+    return !coll->complete && (backend == &wf_backend_mpi || backend == &wf_backend_multi_node);
 }
 
 static _Noreturn void die_of_timeout(const struct wf_coll *coll, double waited)

@@ -126,7 +126,7 @@ void wf_comm_start(struct wf_coll *coll);
 void wf_comm_progress(void);
 /** Some of them have not ended yet. */
 bool wf_comm_in_flight(void);
-/** It goes over a link, and goes on while wf_comm_progress is called. */
+/** It goes on by MPI, and only while wf_comm_progress is called. */
 bool wf_comm_needs_progress(const struct wf_coll *coll);
 
 /** True when wf_comm_wait would not have to wait; makes progress. */

@@ -68,7 +68,7 @@ static const char *reason_why_no_step_can_be_launched(const weft_step_graph *gra
     if (weft_mesh_device(graph->mesh) != WEFT_CUDA) return "the mesh is not on a GPU";
     if (!weft_mesh_is_member(graph->mesh)) return "this rank is not in the mesh";
     if (wf_capture_of_thread) return "it is part of another step that is being captured";
-    if (wf_recorder) return "it is part of a compiled function that is being recorded";
+    if (wf_recorder) return "it is part of a compiled function";
     if (wf_observed_events) return "a ledger, a trace or a forecast watches it";
     return NULL;
 }
@@ -107,7 +107,7 @@ static bool inputs_are_elsewhere(weft_step_graph *graph, weft_tensor *const *in,
 
 /* ---- ordinary runs ----
  *
- * The last result goes before a step that makes another. Inside another step's capture, or of a
+ * The last result goes before a step that makes another. Inside another step's capture, or a
  * compiled function, nothing of before may go, and results are the step's.
  */
 

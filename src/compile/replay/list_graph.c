@@ -19,7 +19,7 @@ enum { WHY_BYTES = 256, ALIGNED_TO = 256 };
 /* What nodes reach of a storage, in bytes from its base on. */
 struct reach {
     int64_t first, end; /* equal: nothing */
-    bool written;
+    bool used, written;
 };
 
 /* A call that is given anew in each launch: it draws, or is the step of an optimizer. */
@@ -134,6 +134,7 @@ static bool note_reach(struct wf_list_graph *graph, const struct wf_operand *o, 
     storage = &graph->list->storages[o->storage];
     reach = &graph->reach[o->storage];
     if (storage->device != WEFT_CUDA && storage->bytes) return false;
+    reach->used = true;
     reach->written |= write;
     if (storage->kind == WF_STORAGE_MADE) reach->end = storage->bytes;
     if (storage->kind == WF_STORAGE_MADE || storage->stays || bytes == 0) return true;
@@ -155,7 +156,7 @@ static bool note_reach_of_update(struct wf_list_graph *graph, const struct wf_li
         int parameter = node->arrays[2 * i].storage;
 
         known &= parameter >= 0 && graph->list->storages[parameter].stays;
-        if (parameter >= 0) graph->reach[parameter].written = true;
+        if (parameter >= 0) graph->reach[parameter].used = graph->reach[parameter].written = true;
         known &= note_reach(graph, &node->arrays[2 * i + 1], bytes, false);
     }
     return known;
@@ -183,9 +184,30 @@ static bool has_place(const struct wf_list_graph *graph, int s)
     return reach->end > reach->first;
 }
 
-static int64_t bytes_of_place(const struct reach *reach)
+/* A place begins as far behind a multiple of ALIGNED_TO as what it is a place for: kernels choose
+ * by alignment. */
+static int64_t place_behind(int64_t at, const char *like)
 {
-    return (reach->end - reach->first + ALIGNED_TO - 1) / ALIGNED_TO * ALIGNED_TO;
+    return (at + ALIGNED_TO - 1) / ALIGNED_TO * ALIGNED_TO +
+           (int64_t)((uintptr_t)like % ALIGNED_TO);
+}
+
+/* Bytes of all places; with `base`, set there where each storage begins. */
+static int64_t lay_out(const struct wf_list_graph *graph, const struct wf_program_run *run,
+                       char *own, char **base)
+{
+    int64_t at = 0;
+
+    for (int s = 0; s < graph->list->n_storages; s++) {
+        const struct reach *reach = &graph->reach[s];
+
+        if (base) base[s] = run->base[s];
+        if (!has_place(graph, s)) continue;
+        at = place_behind(at, run->base[s] + reach->first);
+        if (base) base[s] = own + at - reach->first;
+        at += reach->end - reach->first;
+    }
+    return at;
 }
 
 /* Addresses of the captured calls: the run's, but for what lies elsewhere in each run. */
@@ -193,22 +215,14 @@ static bool make_places(struct wf_list_graph *graph, const struct wf_program_run
 {
     const struct wf_op_list *list = graph->list;
     bool no_error = weft_error_status() == WEFT_OK;
-    int64_t bytes = 0;
+    int64_t bytes = lay_out(graph, run, NULL, NULL);
 
-    for (int s = 0; s < list->n_storages; s++)
-        if (has_place(graph, s)) bytes += bytes_of_place(&graph->reach[s]);
     if (bytes) graph->own = wf_block_new_on(WEFT_CUDA, (size_t)bytes, WF_MEM_ACTIVATIONS);
     if (bytes && !graph->own) {
         if (no_error) weft_error_clear(); /* it runs without a graph */
         return false;
     }
-    bytes = 0;
-    for (int s = 0; s < list->n_storages; s++) {
-        graph->base[s] = run->base[s];
-        if (!has_place(graph, s)) continue;
-        graph->base[s] = (char *)graph->own->data + bytes - graph->reach[s].first;
-        bytes += bytes_of_place(&graph->reach[s]);
-    }
+    lay_out(graph, run, graph->own ? graph->own->data : NULL, graph->base);
     for (int s = 0; s < list->n_storages; s++)
         if (list->storages[s].same_as) graph->base[s] = graph->base[list->storages[s].same_as - 1];
     return true;
@@ -268,26 +282,39 @@ static bool all_stay(const struct wf_list_graph *graph, const struct wf_program_
     return true;
 }
 
-static bool begins_in(const char *base, const char *other, int64_t bytes)
+/* Of what has no bytes, the first one: so ranks without elements come to the same. */
+static void range_of(const struct wf_list_graph *graph, const struct wf_program_run *run, int s,
+                     const char **first, const char **end)
 {
-    return base && base >= other && base < other + (bytes ? bytes : 1);
+    const struct wf_storage *storage = &graph->list->storages[s];
+    const struct reach *reach = &graph->reach[s];
+
+    *first = run->base[s] + (storage->stays ? 0 : reach->first);
+    *end = run->base[s] + (storage->stays ? storage->bytes : reach->end);
+    if (*end == *first) (*end)++;
 }
 
-/* Two storages that come from outside share memory in this run, and one of them is written: with a
- * copy of one of them, the other would not see it. Alike on all ranks, as tensors are given alike.
- */
+/* Two storages that come from outside share memory in this run, an input and a parameter say, and
+ * one of them is written: with a copy of one of them, the other would not see it. Alike on all
+ * ranks, as tensors are given alike. */
 static bool storages_meet(const struct wf_list_graph *graph, const struct wf_program_run *run)
 {
     const struct wf_op_list *list = graph->list;
 
     for (int a = 0; a < list->n_storages; a++) {
-        if (list->storages[a].kind == WF_STORAGE_MADE || list->storages[a].stays) continue;
-        for (int b = 0; b < list->n_storages; b++)
-            if (a != b && list->storages[b].kind != WF_STORAGE_MADE &&
-                (graph->reach[a].written || graph->reach[b].written) &&
-                (begins_in(run->base[a], run->base[b], list->storages[b].bytes) ||
-                 begins_in(run->base[b], run->base[a], list->storages[a].bytes)))
-                return true;
+        const char *first, *end, *other_first, *other_end;
+
+        if (list->storages[a].kind == WF_STORAGE_MADE || list->storages[a].stays ||
+            !graph->reach[a].used)
+            continue;
+        range_of(graph, run, a, &first, &end);
+        for (int b = 0; b < list->n_storages; b++) {
+            if (a == b || list->storages[b].kind == WF_STORAGE_MADE || !graph->reach[b].used ||
+                !(graph->reach[a].written || graph->reach[b].written))
+                continue;
+            range_of(graph, run, b, &other_first, &other_end);
+            if (first < other_end && other_first < end) return true;
+        }
     }
     return false;
 }
@@ -347,11 +374,14 @@ static bool is_first_of_mesh(const struct wf_op_list *list, int node)
     return true;
 }
 
-/* All who take part in the list's collectives, mesh by mesh: who has learned of a rank without a
+/* What a rank says before a capture, and after it; the least of all ranks holds. */
+enum verdict { NEVER, NOT_NOW, READY };
+
+/* Of all who take part in the list's collectives, mesh by mesh: who has learned of a rank without a
  * graph says so to the next. */
-static bool all_ranks_have_graph(const struct wf_list_graph *graph)
+static enum verdict agree(const struct wf_list_graph *graph, enum verdict verdict)
 {
-    int mine = graph->captured != NULL;
+    int mine = verdict;
 
     for (int i = 0; i < graph->list->n_nodes; i++) {
         weft_mesh *mesh;
@@ -363,41 +393,43 @@ static bool all_ranks_have_graph(const struct wf_list_graph *graph)
         comm = wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1);
         all = wf_calloc((size_t)wf_comm_size(comm), sizeof *all);
         wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
-        for (int r = 0; r < wf_comm_size(comm); r++) mine &= all[r];
+        for (int r = 0; r < wf_comm_size(comm); r++)
+            if (all[r] < mine) mine = all[r];
         wf_free(all);
     }
-    return mine;
+    return (enum verdict)mine;
 }
 
-/* In the one way or the other the calls run. */
-static void capture(struct wf_list_graph *graph, const struct wf_program_run *run)
+static enum verdict prepare(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
-    const char *why = NULL;
+    if (!find_places(graph, run)) return NEVER;
+    return storages_meet(graph, run) ? NOT_NOW : READY;
+}
 
-    if (find_places(graph, run) && storages_meet(graph, run))
-        why = "two of its inputs share memory, and it writes to one of them";
-    if (!graph->why[0] && !why) {
-        copy_inputs_in(graph, run);
-        why = wf_capture_begin(false);
-    }
+/* gives: false: nothing has happened */
+static bool capture(struct wf_list_graph *graph, const struct wf_program_run *run)
+{
+    enum verdict verdict = agree(graph, prepare(graph, run));
+    const char *why;
+
+    if (verdict == NOT_NOW) free_capture(graph);
+    if (verdict == NEVER) give_up(graph, "another rank can make no graph of it");
+    if (verdict != READY) return false;
+    copy_inputs_in(graph, run);
+    why = wf_capture_begin(false);
     if (why) snprintf(graph->why, sizeof graph->why, "%s", why);
-    if (graph->why[0]) {
-        wf_program_run_calls(graph->program, run);
-    } else {
-        capture_calls(graph);
-        graph->captured = wf_capture_end(graph->why, sizeof graph->why);
-        copy_results_out(graph, run);
-    }
-    if (!all_ranks_have_graph(graph)) give_up(graph, "another rank has no graph of it");
+    capture_calls(graph);
+    if (!why) graph->captured = wf_capture_end(graph->why, sizeof graph->why);
+    copy_results_out(graph, run);
+    if (agree(graph, graph->captured ? READY : NEVER) == NEVER)
+        give_up(graph, "another rank has no graph of it");
+    return true;
 }
 
 bool wf_list_graph_run(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
     if (graph->never || wf_capture_is_open() || graph->runs++ == 0) return false;
-    if (!graph->captured) {
-        capture(graph, run);
-        return true;
-    }
+    if (!graph->captured) return capture(graph, run);
     if (!all_stay(graph, run) || storages_meet(graph, run)) return false;
     copy_inputs_in(graph, run);
     if (!wf_graph_launch(graph->captured)) {

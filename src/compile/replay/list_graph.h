@@ -19,7 +19,7 @@ struct wf_list_graph *wf_list_graph_new(const struct wf_program *program,
 void wf_list_graph_free(struct wf_list_graph *graph); /* NULL is allowed */
 
 /** Run the list, for a program that would give its calls one after another. gives: false: nothing
- * has happened, and it has no graph yet, or will have none */
+ * has happened: it has no graph yet, or will have none, or this run cannot use it */
 bool wf_list_graph_run(struct wf_list_graph *graph, const struct wf_program_run *run);
 
 int64_t wf_list_graph_launch_count(const struct wf_list_graph *graph);
