@@ -13,7 +13,7 @@
 #include "compile/passes/rename.h"
 #include "ops/op_table.h"
 
-enum { MOST_CROSSED = 8, FARTHEST = 64, MOST_STORAGES = 64 };
+enum { MOST_CROSSED = 32, FARTHEST = 256, MOST_STORAGES = 64 };
 
 /* What the nodes that are moved touch. */
 struct moving {
