@@ -16,6 +16,7 @@
 
 #include "support/bench.h"
 #include "support/malloc_count.h"
+#include "support/training.h"
 
 enum { CHAIN_BYTES = 16 << 20, ROUNDS = 41, NODES = 1000, LARGE = 10000 };
 
@@ -176,37 +177,14 @@ static void measure_captures(int nodes, const char *name)
 
 /* ---- training steps ---- */
 
-struct training {
-    weft_module *model;
-    weft_optim *adam;
-    weft_tensor *in[2];
-    bool is_gpt;
-    weft_compiled *compiled; /* NULL: as it is */
-};
-
-static weft_status train(weft_tensor *const *in, int n, weft_tensor **out, int n_out, void *state)
+static weft_status train_mlp(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
+                             void *state)
 {
-    struct training *t = state;
+    const struct bench_training *t = state;
 
     (void)n, (void)n_out;
-    out[0] = t->is_gpt ? weft_gpt_loss(t->model, in[0], in[1])
-                       : weft_mse(weft_call(t->model, in[0]), in[1]);
-    if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
-    return weft_step(t->adam);
-}
-
-static void step(void *payload)
-{
-    struct training *t = payload;
-    weft_scope *scope = weft_scope_open();
-    weft_tensor *loss;
-
-    if (t->compiled)
-        WEFT_CHECK(weft_compiled_call(t->compiled, t->in, 2, &loss, 1));
-    else
-        WEFT_CHECK(train(t->in, 2, &loss, 1, t));
-    (void)weft_item(loss);
-    weft_scope_close(scope);
+    out[0] = weft_mse(weft_call(t->model, in[0]), in[1]);
+    return bench_finish_step(t, out);
 }
 
 static weft_tensor *tokens(int64_t first)
@@ -219,7 +197,7 @@ static weft_tensor *tokens(int64_t first)
     return t;
 }
 
-static void build_gpt(struct training *t, weft_mesh *mesh)
+static void build_gpt(struct bench_training *t, weft_mesh *mesh)
 {
     t->model = bench_need(weft_gpt((weft_gpt_config){.vocab = 256,
                                                      .context = 256,
@@ -232,7 +210,7 @@ static void build_gpt(struct training *t, weft_mesh *mesh)
     t->in[1] = tokens(2);
 }
 
-static void build_mlp(struct training *t, weft_mesh *mesh)
+static void build_mlp(struct bench_training *t, weft_mesh *mesh)
 {
     weft_plan plan[] = {{"up", weft_colwise_parallel()}, {"down", weft_rowwise_parallel()}, {0}};
     int64_t shape[] = {16, 1024};
@@ -246,9 +224,9 @@ static void build_mlp(struct training *t, weft_mesh *mesh)
     }
 }
 
-static struct training open_training(weft_mesh *mesh, bool is_gpt)
+static struct bench_training open_training(weft_mesh *mesh, bool is_gpt)
 {
-    struct training t = {.is_gpt = is_gpt};
+    struct bench_training t = {.function = is_gpt ? bench_train_gpt : train_mlp};
 
     weft_manual_seed(1);
     (is_gpt ? build_gpt : build_mlp)(&t, mesh);
@@ -256,47 +234,40 @@ static struct training open_training(weft_mesh *mesh, bool is_gpt)
     return t;
 }
 
-static void close_training(struct training *t)
-{
-    weft_compiled_release(t->compiled);
-    weft_optim_release(t->adam);
-    weft_module_release(t->model);
-}
-
 /* Of the third step on, in a scope of its own. */
 static double peak_of(weft_mesh *mesh, bool is_gpt, bool compiled)
 {
     weft_scope *scope = weft_scope_open();
-    struct training t = open_training(mesh, is_gpt);
+    struct bench_training t = open_training(mesh, is_gpt);
     double peak;
 
-    if (compiled) t.compiled = compile(train, &t);
+    if (compiled) t.compiled = compile(t.function, &t);
     for (int i = 0; i < 5; i++) {
         if (i == 3) weft_memory_reset_peak();
-        step(&t);
+        bench_take_step(&t);
     }
     peak = (double)weft_memory_of(WEFT_MEMORY_CATEGORIES).peak;
-    close_training(&t);
+    bench_training_release(&t);
     weft_scope_close(scope);
     return peak;
 }
 
-static double one_step(weft_mesh *mesh, struct training *t)
+static double one_step(weft_mesh *mesh, struct bench_training *t)
 {
-    return bench_steps(mesh, 1, step, t).min;
+    return bench_steps(mesh, 1, bench_take_step, t).min;
 }
 
 /* The first call after a warm-up. */
 static double first_warm_step(weft_mesh *mesh, bool is_gpt)
 {
     weft_scope *scope = weft_scope_open();
-    struct training t = open_training(mesh, is_gpt);
+    struct bench_training t = open_training(mesh, is_gpt);
     double seconds;
 
-    t.compiled = compile(train, &t);
+    t.compiled = compile(t.function, &t);
     WEFT_CHECK(weft_compiled_warm_up(t.compiled, t.in, 2, 1));
     seconds = one_step(mesh, &t);
-    close_training(&t);
+    bench_training_release(&t);
     weft_scope_close(scope);
     return seconds;
 }
@@ -307,19 +278,19 @@ static void measure_training(weft_mesh *mesh, const char *name, int rounds)
     double plain_peak = peak_of(mesh, is_gpt, false), peak = peak_of(mesh, is_gpt, true);
     double warm = first_warm_step(mesh, is_gpt);
     weft_scope *scope = weft_scope_open();
-    struct training plain = open_training(mesh, is_gpt);
-    struct training t = open_training(mesh, is_gpt);
+    struct bench_training plain = open_training(mesh, is_gpt);
+    struct bench_training t = open_training(mesh, is_gpt);
     double *eager = bench_need(malloc((size_t)rounds * sizeof *eager));
     double *replay = bench_need(malloc((size_t)rounds * sizeof *replay));
     double cold;
     int64_t mallocs;
 
-    t.compiled = compile(train, &t);
+    t.compiled = compile(t.function, &t);
     for (int i = 0; i < 3; i++) eager[0] = one_step(mesh, &plain);
     cold = one_step(mesh, &t);
     for (int i = 0; i < 2; i++) one_step(mesh, &t);
     mallocs = malloc_count();
-    step(&t);
+    bench_take_step(&t);
     mallocs = malloc_count() - mallocs;
     for (int i = 0; i < rounds; i++) {
         eager[i] = one_step(mesh, &plain);
@@ -340,8 +311,8 @@ static void measure_training(weft_mesh *mesh, const char *name, int rounds)
     }
     free(eager);
     free(replay);
-    close_training(&plain);
-    close_training(&t);
+    bench_training_release(&plain);
+    bench_training_release(&t);
     weft_scope_close(scope);
 }
 

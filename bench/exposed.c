@@ -13,39 +13,9 @@
 #include <stdlib.h>
 
 #include "support/bench.h"
+#include "support/training.h"
 
 enum { BATCH = 4, CONTEXT = 256, ROUNDS = 9 };
-
-struct training {
-    weft_module *model;
-    weft_optim *adam;
-    weft_tensor *in[2];
-    weft_compiled *compiled; /* NULL: as it is */
-};
-
-static weft_status train(weft_tensor *const *in, int n, weft_tensor **out, int n_out, void *state)
-{
-    struct training *t = state;
-
-    (void)n, (void)n_out;
-    out[0] = weft_gpt_loss(t->model, in[0], in[1]);
-    if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
-    return weft_step(t->adam);
-}
-
-static void step(void *payload)
-{
-    struct training *t = payload;
-    weft_scope *scope = weft_scope_open();
-    weft_tensor *loss;
-
-    if (t->compiled)
-        WEFT_CHECK(weft_compiled_call(t->compiled, t->in, 2, &loss, 1));
-    else
-        WEFT_CHECK(train(t->in, 2, &loss, 1, t));
-    (void)weft_item(loss);
-    weft_scope_close(scope);
-}
 
 /* This host's tokens; on a mesh those of all hosts, cut along the batch. */
 static weft_tensor *tokens(weft_mesh *mesh, int64_t first)
@@ -58,9 +28,9 @@ static weft_tensor *tokens(weft_mesh *mesh, int64_t first)
     return mesh ? bench_need(weft_from_local(t, mesh, weft_placements(mesh, "S(0)"), NULL)) : t;
 }
 
-static struct training open_training(weft_mesh *mesh)
+static struct bench_training open_training(weft_mesh *mesh)
 {
-    struct training t = {0};
+    struct bench_training t = {.function = bench_train_gpt};
 
     weft_manual_seed(1);
     t.model = bench_need(weft_gpt((weft_gpt_config){.vocab = 256,
@@ -76,17 +46,10 @@ static struct training open_training(weft_mesh *mesh)
     return t;
 }
 
-static void compile(struct training *t)
+static void compile(struct bench_training *t)
 {
     t->compiled = bench_need(
-        weft_compile(train, t, (weft_compile_config){.name = "step", .fullgraph = true}));
-}
-
-static void close_training(struct training *t)
-{
-    weft_compiled_release(t->compiled);
-    weft_optim_release(t->adam);
-    weft_module_release(t->model);
+        weft_compile(bench_train_gpt, t, (weft_compile_config){.name = "step", .fullgraph = true}));
 }
 
 /* ---- the link ---- */
@@ -124,22 +87,23 @@ static double median_of(weft_mesh *mesh, void (*run)(void *), void *payload)
 
 static void measure(weft_mesh *mesh)
 {
-    struct training alone = open_training(NULL), plain = open_training(mesh),
-                    t = open_training(mesh);
+    struct bench_training alone = open_training(NULL), plain = open_training(mesh),
+                          t = open_training(mesh);
     int64_t n = weft_module_numel(alone.model);
     struct all_reduce a = {bench_need(weft_from_local(bench_need(weft_full(WEFT_F32, &n, 1, 1)),
                                                       mesh, weft_placements(mesh, "P"), NULL))};
     double computing, times[3][ROUNDS], link;
 
     compile(&t);
-    for (int i = 0; i < 3; i++) step(&alone), step(&plain), step(&t);
-    computing = median_of(mesh, step, &alone);
+    for (int i = 0; i < 3; i++)
+        bench_take_step(&alone), bench_take_step(&plain), bench_take_step(&t);
+    computing = median_of(mesh, bench_take_step, &alone);
     limit_link(4 * (double)n / computing);
     link = median_of(mesh, reduce, &a);
     for (int i = 0; i < ROUNDS; i++) {
-        times[0][i] = bench_steps(mesh, 1, step, &alone).min;
-        times[1][i] = bench_steps(mesh, 1, step, &plain).min;
-        times[2][i] = bench_steps(mesh, 1, step, &t).min;
+        times[0][i] = bench_steps(mesh, 1, bench_take_step, &alone).min;
+        times[1][i] = bench_steps(mesh, 1, bench_take_step, &plain).min;
+        times[2][i] = bench_steps(mesh, 1, bench_take_step, &t).min;
     }
     computing = bench_median(times[0], ROUNDS);
     if (weft_world_rank() == 0) {
@@ -149,9 +113,9 @@ static void measure(weft_mesh *mesh)
         bench_line((bench_median(times[2], ROUNDS) - computing) / link, "of it",
                    "exposed.compiled");
     }
-    close_training(&t);
-    close_training(&plain);
-    close_training(&alone);
+    bench_training_release(&t);
+    bench_training_release(&plain);
+    bench_training_release(&alone);
 }
 
 int main(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hand/value.h"
+#include "support/training.h"
 
 enum { SIZES = 8 }; /* words that are not optional, the program's name included */
 
@@ -91,35 +92,6 @@ double bench_sent_bytes(const struct bench_decoder *m, int ranks)
 
 /* ---- the program ---- */
 
-struct training {
-    weft_module *model;
-    weft_optim *adam;
-    weft_tensor *tokens, *targets;
-    weft_compiled *compiled;
-    double loss;
-};
-
-static weft_status train_on(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
-                            void *state)
-{
-    struct training *t = state;
-
-    (void)n, (void)n_out;
-    out[0] = weft_gpt_loss(t->model, in[0], in[1]);
-    if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
-    return weft_step(t->adam);
-}
-
-static void step(void *payload)
-{
-    struct training *t = payload;
-    weft_scope *scope = weft_scope_open();
-    weft_tensor *in[] = {t->tokens, t->targets};
-
-    t->loss = weft_item(bench_call(t->compiled, train_on, in, 2, t));
-    weft_scope_close(scope);
-}
-
 static weft_tensor *text(const struct bench_decoder *m, int64_t first)
 {
     int64_t shape[] = {m->batch, m->context};
@@ -166,7 +138,7 @@ static void read_sizes(struct bench_decoder *m, int argc, char **word)
     for (int i = SIZES; i < argc; i++) read_word(m, word[i]);
 }
 
-static void build(struct training *t, const struct bench_decoder *m, bench_make_decoder *make,
+static void build(struct bench_training *t, const struct bench_decoder *m, bench_make_decoder *make,
                   weft_mesh *mesh)
 {
     t->model = bench_need(make(m));
@@ -175,8 +147,8 @@ static void build(struct training *t, const struct bench_decoder *m, bench_make_
                                        m->sequence ? weft_gpt_plan_sequence() : weft_gpt_plan()));
     t->adam =
         bench_need(weft_adamw(t->model, (weft_adamw_config){.lr = 3e-4, .weight_decay = 0.01}));
-    t->tokens = text(m, 0);
-    t->targets = text(m, 1);
+    t->in[0] = text(m, 0);
+    t->in[1] = text(m, 1);
 }
 
 static void report(const struct bench_decoder *m, const weft_ledger *ledger)
@@ -193,14 +165,14 @@ static void report(const struct bench_decoder *m, const weft_ledger *ledger)
 }
 
 /* Five steps: the plans are made in the first, the peak and the ledger are those of the last. */
-static void first_steps(struct training *t, const struct bench_decoder *m)
+static void first_steps(struct bench_training *t, const struct bench_decoder *m)
 {
     weft_ledger *ledger = bench_need(weft_ledger_open());
 
     for (int i = 0; i < 5; i++) {
         if (i == 2) weft_memory_reset_peak();
         weft_ledger_reset(ledger);
-        step(t);
+        bench_take_step(t);
         if (weft_world_rank() == 0) printf("loss %d %.9f\n", i, t->loss);
     }
     report(m, ledger);
@@ -209,7 +181,7 @@ static void first_steps(struct training *t, const struct bench_decoder *m)
 
 int bench_train_decoder(int argc, char **argv, struct bench_decoder size, bench_make_decoder *make)
 {
-    struct training t = {0};
+    struct bench_training t = {.function = bench_train_gpt};
     weft_scope *scope;
     weft_mesh *mesh;
 
@@ -218,12 +190,10 @@ int bench_train_decoder(int argc, char **argv, struct bench_decoder size, bench_
     mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
     scope = weft_scope_open();
     build(&t, &size, make, mesh);
-    t.compiled = bench_compile(train_on, &t);
+    t.compiled = bench_compile(t.function, &t);
     first_steps(&t, &size);
-    if (size.steps > 0) bench_report(bench_steps(mesh, size.steps, step, &t));
-    weft_compiled_release(t.compiled);
-    weft_optim_release(t.adam);
-    weft_module_release(t.model);
+    if (size.steps > 0) bench_report(bench_steps(mesh, size.steps, bench_take_step, &t));
+    bench_training_release(&t);
     weft_scope_close(scope);
     weft_mesh_release(mesh);
     return weft_finalize();

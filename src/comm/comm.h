@@ -136,6 +136,8 @@ void wf_comm_wait(struct wf_coll *coll);
 /** Every rank's `bytes` bytes, in rank order. Not compared between ranks and not in the ledger: for
  *  the library's own messages. */
 void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, size_t bytes);
+/** The least of what the ranks give: 1 of flags when all have it. As that. */
+int wf_comm_least(struct wf_comm *comm, int mine);
 
 /** start + wait. A bad argument or a lost peer ends the job: checks belong to the plan, before. */
 void wf_comm_run(struct wf_coll *coll);

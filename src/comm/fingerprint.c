@@ -44,6 +44,17 @@ void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, 
     wf_free(counts);
 }
 
+int wf_comm_least(struct wf_comm *comm, int mine)
+{
+    int *all = wf_calloc((size_t)comm->size, sizeof *all), least = mine;
+
+    wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
+    for (int r = 0; r < comm->size; r++)
+        if (all[r] < least) least = all[r];
+    wf_free(all);
+    return least;
+}
+
 static _Noreturn void die_naming_mismatch(const struct wf_coll *coll, int other)
 {
     int size = coll->comm->size, me = coll->comm->rank;

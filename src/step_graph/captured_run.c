@@ -68,15 +68,9 @@ static weft_status make_inputs(weft_step_graph *graph, weft_tensor *const *in, i
 static void keep_if_all_ranks_have_graph(weft_step_graph *graph)
 {
     struct wf_comm *comm = wf_mesh_axes_comm(graph->mesh, (1u << weft_mesh_ndim(graph->mesh)) - 1);
-    int mine = graph->graph != NULL, *all;
-    bool every = true;
+    bool mine = graph->graph != NULL;
 
-    if (wf_comm_size(comm) == 1) return;
-    all = wf_calloc((size_t)wf_comm_size(comm), sizeof *all);
-    wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
-    for (int r = 0; r < wf_comm_size(comm); r++) every &= all[r];
-    wf_free(all);
-    if (every || !mine) return;
+    if (wf_comm_size(comm) == 1 || wf_comm_least(comm, mine) || !mine) return;
     wf_step_graph_set_reason(graph, "another rank has no graph of it");
     wf_graph_free(graph->graph);
     graph->graph = NULL;

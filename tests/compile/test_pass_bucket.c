@@ -1,10 +1,6 @@
 /* test_pass_bucket.c: the pass bucket: several collectives become one, with the same bits. */
+#include "as_immediate.h"
 #include "passes.h"
-
-#define FUNCTION(name)                                                                             \
-    static weft_status name(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,                  \
-                            weft_tensor **out, int n_out CK_ATTRIBUTE_UNUSED,                      \
-                            void *state CK_ATTRIBUTE_UNUSED)
 
 /* Sums over the rows of three inputs, whose rows are spread. */
 FUNCTION(three_sums)

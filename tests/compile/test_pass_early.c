@@ -2,12 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "as_immediate.h"
 #include "passes.h"
 #include "texts.h"
-
-#define FUNCTION(name)                                                                             \
-    static weft_status name(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,                  \
-                            weft_tensor **out, int n_out CK_ATTRIBUTE_UNUSED, void *state)
 
 static const int rows[] = {0};
 
@@ -16,7 +13,6 @@ FUNCTION(sum_then_product)
 {
     weft_tensor *sum = weft_sum(weft_mul(in[0], in[0]), rows, 1, false);
 
-    (void)state;
     out[1] = weft_matmul(in[1], in[2]);
     out[0] = wt_to(sum, "R");
     return out[0] && out[1] ? WEFT_OK : weft_error_status();
@@ -26,7 +22,6 @@ FUNCTION(view_then_product)
 {
     weft_tensor *sum = weft_sum(weft_mul(in[0], in[0]), rows, 1, true);
 
-    (void)state;
     sum = weft_transpose(sum, 0, 1);
     out[1] = weft_matmul(in[1], in[2]);
     out[0] = wt_to(sum, "R");
@@ -37,7 +32,6 @@ FUNCTION(written_then_product)
 {
     weft_tensor *sum = weft_sum(weft_mul(in[0], in[0]), rows, 1, false);
 
-    (void)state;
     out[1] = weft_matmul(in[1], in[2]);
     if (weft_add_(sum, sum) == NULL) return weft_error_status();
     out[0] = wt_to(sum, "R");

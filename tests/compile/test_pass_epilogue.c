@@ -2,17 +2,12 @@
  * test_pass_epilogue.c: the pass epilogue: activations, their gradients, residuals and the gradient
  * of a bias become part of a product's kernel, with the bits that they have behind it on the CPU.
  */
+#include "as_immediate.h"
 #include "passes.h"
-
-#define FUNCTION(name)                                                                             \
-    static weft_status name(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,                  \
-                            weft_tensor **out, int n_out CK_ATTRIBUTE_UNUSED, void *state)
-#define GIVE(tensor) return (out[0] = (tensor)) ? WEFT_OK : weft_error_status()
 
 /* x [*,8], w [16,8], bias [16], and a second weight [4,16] */
 FUNCTION(gelu_between_two)
 {
-    (void)state;
     GIVE(weft_linear(weft_gelu_tanh(weft_linear(in[0], in[1], in[2], 1)), in[3], NULL, 1));
 }
 
@@ -78,23 +73,17 @@ WT_TEST_TIMES_IN_WORLD(residual__is_part_of_linear, w, i, 6)
 
 FUNCTION(product_is_a_result)
 {
-    (void)state;
     out[1] = weft_linear(in[0], in[1], in[2], 1);
     GIVE(weft_add(out[1], in[3]));
 }
 
 /* The added row is broadcast. */
-FUNCTION(added_row)
-{
-    (void)state;
-    GIVE(weft_add(weft_linear(in[0], in[1], in[2], 1), in[2]));
-}
+FUNCTION(added_row) { GIVE(weft_add(weft_linear(in[0], in[1], in[2], 1), in[2])); }
 
 FUNCTION(residual_made_behind)
 {
     weft_tensor *y = weft_linear(in[0], in[1], in[2], 1), *r = weft_mul(in[3], in[3]);
 
-    (void)state;
     GIVE(weft_add(y, r));
 }
 
@@ -102,7 +91,6 @@ FUNCTION(written_in_between)
 {
     weft_tensor *y = weft_linear(in[0], in[1], in[2], 1);
 
-    (void)state;
     if (!weft_add_(y, in[3])) return weft_error_status();
     GIVE(weft_gelu_tanh(y));
 }

@@ -179,11 +179,6 @@ void wf_op_list_sweep(struct wf_op_list *list)
     wf_free(number);
 }
 
-static bool same_place(const struct wf_operand *a, const struct wf_operand *b)
-{
-    return a->storage == b->storage && a->offset == b->offset;
-}
-
 bool wf_list_nodes_equal(const struct wf_list_node *a, const struct wf_list_node *b)
 {
     if (a->kind != b->kind || a->plan != b->plan || a->move != b->move || a->n_in != b->n_in ||
@@ -196,9 +191,9 @@ bool wf_list_nodes_equal(const struct wf_list_node *a, const struct wf_list_node
         memcmp(a->copies, b->copies, (size_t)a->n_copies * sizeof *a->copies) != 0)
         return false;
     for (int i = 0; i < a->n_in; i++)
-        if (!same_place(&a->in[i], &b->in[i])) return false;
+        if (!wf_operands_begin_together(&a->in[i], &b->in[i])) return false;
     for (int j = 0; j < a->n_out; j++)
-        if (!same_place(&a->out[j], &b->out[j])) return false;
+        if (!wf_operands_begin_together(&a->out[j], &b->out[j])) return false;
     return true;
 }
 
@@ -289,6 +284,12 @@ bool wf_op_list_gives(const struct wf_op_list *list, int storage)
     for (int i = 0; i < list->n_gradients; i++)
         if (list->gradients[i].at.storage == storage) return true;
     return false;
+}
+
+bool wf_list_node_is_fixed(const struct wf_list_node *node)
+{
+    return node->kind == WF_LIST_UPDATE || (node->kind == WF_LIST_KERNEL && node->plan &&
+                                            wf_ops[node->plan->op].attrs == WF_ATTRS_registered);
 }
 
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node)

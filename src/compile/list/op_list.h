@@ -161,6 +161,11 @@ struct wf_list_node *wf_op_list_repeat_node(struct wf_op_list *list,
 
 /** The operand, with its own reference to the layout. */
 struct wf_operand wf_operand_retain(struct wf_operand operand);
+static inline bool wf_operands_begin_together(const struct wf_operand *a,
+                                              const struct wf_operand *b)
+{
+    return a->storage == b->storage && a->offset == b->offset;
+}
 static inline struct wf_operand wf_no_operand(void) { return (struct wf_operand){.storage = -1}; }
 
 /** Free what a node holds and put another in its place, which takes over what `by` holds. */
@@ -187,6 +192,10 @@ uint64_t wf_op_list_collectives(const struct wf_op_list *list);
 
 /** A result, or the gradient of a leaf, lies in the storage. */
 bool wf_op_list_gives(const struct wf_op_list *list, int storage);
+
+/** What it does is not all in its storages (an update, a registered op): no pass moves a node past
+ * it. */
+bool wf_list_node_is_fixed(const struct wf_list_node *node);
 
 /** A node writes to bytes that are there after the run, or does what no storage shows. */
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node);

@@ -38,10 +38,7 @@ static void note_write(int storage, bool write, void *payload)
  */
 static bool is_barrier(const struct wf_list_node *node)
 {
-    return node->kind == WF_LIST_START || node->kind == WF_LIST_WAIT ||
-           node->kind == WF_LIST_UPDATE ||
-           (node->kind == WF_LIST_KERNEL && node->plan &&
-            wf_ops[node->plan->op].attrs == WF_ATTRS_registered);
+    return node->kind == WF_LIST_START || node->kind == WF_LIST_WAIT || wf_list_node_is_fixed(node);
 }
 
 /* The kernel that made what the move moves, as it is; -1: it stays where it stands. */
@@ -114,7 +111,8 @@ static void put_in_order(struct walk *walk)
     wf_free(walk->sorted);
 }
 
-static int *new_numbers(int n)
+/* None yet: -1. */
+static int *new_indices(int n)
 {
     int *numbers = wf_malloc(((size_t)n + 1) * sizeof *numbers);
 
@@ -128,11 +126,11 @@ int wf_pass_early(struct wf_op_list *list)
     int changed;
 
     if (list->keeps_collectives) return 0;
-    walk.last_write = new_numbers(list->n_storages);
+    walk.last_write = new_indices(list->n_storages);
     walk.written_again = wf_calloc((size_t)list->n_storages + 1, sizeof(bool));
-    walk.first = new_numbers(list->n_nodes);
-    walk.next = new_numbers(list->n_nodes);
-    walk.number = new_numbers(list->n_nodes);
+    walk.first = new_indices(list->n_nodes);
+    walk.next = new_indices(list->n_nodes);
+    walk.number = new_indices(list->n_nodes);
     changed = find_places(&walk);
     if (changed) {
         walk.sorted = wf_malloc(((size_t)list->n_nodes + 1) * sizeof *walk.sorted);

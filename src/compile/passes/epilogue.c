@@ -106,11 +106,6 @@ static bool may_move_up(const struct walk *walk, int later, int to, int result)
     return result < 0 || !use_between(walk, result, to + 1, later).writes;
 }
 
-static bool same_place(const struct wf_operand *a, const struct wf_operand *b)
-{
-    return a->storage == b->storage && a->offset == b->offset;
-}
-
 /* Elements side by side, in the product's order. */
 static bool is_alike(const struct wf_tensor_desc *a, const struct wf_tensor_desc *b)
 {
@@ -133,10 +128,11 @@ static bool match_epilogue(const struct walk *walk, struct match *m)
     const struct wf_list_node *product = &walk->list->nodes[m->product],
                               *other = &walk->list->nodes[m->other];
     const struct wf_kernel_call *k = &other->plan->kernel;
-    int s = product->out[0].storage, at = same_place(&other->in[0], &product->out[0]) ? 0 : 1;
+    int s = product->out[0].storage,
+        at = wf_operands_begin_together(&other->in[0], &product->out[0]) ? 0 : 1;
 
     if (other->n_out != 1 || other->n_in > 2 || at >= other->n_in ||
-        !same_place(&other->in[at], &product->out[0]) ||
+        !wf_operands_begin_together(&other->in[at], &product->out[0]) ||
         (at == 1 && m->epilogue != WF_EPILOGUE_ADD) ||
         !is_alike(k->out[0], product->plan->kernel.out[0]))
         return false;
@@ -166,7 +162,8 @@ static bool match_sum(const struct walk *walk, struct match *m)
         const struct wf_tensor_desc *d = product->plan->kernel.in[i];
         int rows = d->ndim - (i ? attrs->k_dims : attrs->n_dims);
 
-        if (product->plan->absent[i] || !same_place(&other->in[0], &product->in[i]) ||
+        if (product->plan->absent[i] ||
+            !wf_operands_begin_together(&other->in[0], &product->in[i]) ||
             !is_alike(other->plan->kernel.in[0], d) || other->plan->kernel.in[0]->ndim != d->ndim ||
             reduce->dims != (1u << rows) - 1 || !other->plan->kernel.out[0]->contiguous ||
             other->plan->kernel.out[0]->dtype != d->dtype)

@@ -47,16 +47,9 @@ static void check_touched(int storage, bool write, void *payload)
                       wf_storages_may_meet(m->list, storage, m->touched[i].storage);
 }
 
-/* What such a node does is not all in its storages. */
-static bool is_fixed(const struct wf_list_node *node)
-{
-    return node->kind == WF_LIST_UPDATE || (node->kind == WF_LIST_KERNEL && node->plan &&
-                                            wf_ops[node->plan->op].attrs == WF_ATTRS_registered);
-}
-
 static bool may_move_past(struct moving *m, const struct wf_list_node *node)
 {
-    if (is_fixed(node)) return false;
+    if (wf_list_node_is_fixed(node)) return false;
     wf_list_node_visit_storages(m->list, node, check_touched, m);
     return !m->conflict;
 }

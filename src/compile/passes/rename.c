@@ -3,15 +3,6 @@
 
 #include "base/mem.h"
 
-bool wf_list_gives(const struct wf_op_list *list, int storage)
-{
-    for (int i = 0; i < list->n_results; i++)
-        if (list->results[i].at.storage == storage) return true;
-    for (int i = 0; i < list->n_gradients; i++)
-        if (list->gradients[i].at.storage == storage) return true;
-    return false;
-}
-
 static void count_write(int storage, bool write, void *count) { ((int *)count)[storage] += write; }
 
 int *wf_list_count_writers(const struct wf_op_list *list)

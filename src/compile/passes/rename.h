@@ -3,10 +3,6 @@
 
 #include "compile/list/op_list.h"
 
-/** It comes out of the list as a result or as a leaf's gradient, and so must have bytes of its own.
- */
-bool wf_list_gives(const struct wf_op_list *list, int storage);
-
 /** Of each storage: by how many nodes it is written. gives: wf_free */
 int *wf_list_count_writers(const struct wf_op_list *list);
 

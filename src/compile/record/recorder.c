@@ -358,6 +358,12 @@ static struct wf_operand operand_of_address(const struct wf_list_recorder *r, co
     return found;
 }
 
+void wf_recording_run_update(weft_tensor *const *parameters, const struct wf_optimizer_item *items,
+                             int n)
+{
+    if (n) wf_optimizer_kernels_on(wf_device_of(parameters[0]))->step(items, n);
+}
+
 static void record_update(struct wf_recorder *base, const struct wf_changing_call *call,
                           weft_tensor *const *parameters, struct wf_optimizer_item *items, int n)
 {
@@ -367,14 +373,13 @@ static void record_update(struct wf_recorder *base, const struct wf_changing_cal
     if (r->undo) call->advance(call->self, -1); /* counts of updates and steps */
     if (r->segments || base->suspended) {       /* it is made by the program in each call */
         wf_recording_break(r, "");
-        if (n) wf_optimizer_kernels_on(wf_device_of(parameters[0]))->step(items, n);
+        wf_recording_run_update(parameters, items, n);
         call->release(call->self);
         r->pending_writes = 0;
         return;
     }
     node = add_node(r, WF_LIST_UPDATE, "optimizer step", NULL);
-    if (n && !wf_is_meta(parameters[0]))
-        wf_optimizer_kernels_on(wf_device_of(parameters[0]))->step(items, n);
+    if (n && !wf_is_meta(parameters[0])) wf_recording_run_update(parameters, items, n);
     node->call = *call;
     node->items = items;
     node->n_items = n;

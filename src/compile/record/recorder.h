@@ -71,8 +71,10 @@ void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block
  */
 struct wf_operand wf_recording_operand(struct wf_list_recorder *r, const weft_tensor *t);
 
-/** Run the kernel on its operands, which are there. */
+/** Run the kernel on its operands, which are there / the items of an optimizer's step. */
 void wf_recording_run_kernel(const struct wf_kernel_run_request *call);
+void wf_recording_run_update(weft_tensor *const *parameters, const struct wf_optimizer_item *items,
+                             int n);
 
 /** The storage of a block; -1: it is not known. */
 int wf_recording_find(const struct wf_list_recorder *r, const struct wf_block *block);

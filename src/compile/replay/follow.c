@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "kernels/device_kernels.h"
 #include "redistribute/in_flight.h"
 
 /* ---- the call that is followed ---- */
@@ -431,7 +430,7 @@ static void follow_update(struct wf_recorder *base, const struct wf_changing_cal
                           weft_tensor *const *parameters, struct wf_optimizer_item *items, int n)
 {
     run_put_off((struct follower *)base);
-    if (n) wf_optimizer_kernels_on(wf_device_of(parameters[0]))->step(items, n);
+    wf_recording_run_update(parameters, items, n);
     call->release(call->self);
 }
 

@@ -31,9 +31,9 @@ struct changing_call {
 struct wf_list_graph {
     const struct wf_program *program;
     const struct wf_op_list *list;
-    int64_t runs, launches;
-    bool never;
-    char why[WHY_BYTES]; /* it will have no graph */
+    bool has_run;
+    int64_t launches;
+    char why[WHY_BYTES]; /* it will have no graph; empty: it may */
     struct reach *reach; /* by storage */
     struct wf_block *own;
     char **base;                    /* by storage: where the captured calls have it */
@@ -76,7 +76,6 @@ int64_t wf_list_graph_launch_count(const struct wf_list_graph *graph) { return g
 
 static void give_up(struct wf_list_graph *graph, const char *why)
 {
-    graph->never = true;
     if (!graph->why[0]) snprintf(graph->why, sizeof graph->why, "%s", why);
     free_capture(graph);
     if (wf_log_rank() <= 0)
@@ -275,7 +274,8 @@ static void copy_results_out(const struct wf_list_graph *graph, const struct wf_
 }
 
 /* What stays is where it was when the graph was captured. */
-static bool all_stay(const struct wf_list_graph *graph, const struct wf_program_run *run)
+static bool fixed_addresses_are_unchanged(const struct wf_list_graph *graph,
+                                          const struct wf_program_run *run)
 {
     for (int s = 0; s < graph->list->n_storages; s++)
         if (graph->list->storages[s].stays && run->base[s] != graph->base[s]) return false;
@@ -322,7 +322,7 @@ static bool storages_meet(const struct wf_list_graph *graph, const struct wf_pro
 /* ---- capture ---- */
 
 /* The addresses that the captured calls have. */
-static struct wf_program_run own_run(const struct wf_list_graph *graph)
+static struct wf_program_run captured_addresses(const struct wf_list_graph *graph)
 {
     return (struct wf_program_run){.base = graph->base};
 }
@@ -338,14 +338,14 @@ static void advance(void *self, int by)
 static void give(void *self)
 {
     const struct changing_call *call = self;
-    struct wf_program_run run = own_run(call->graph);
+    struct wf_program_run run = captured_addresses(call->graph);
 
     wf_program_give_call(call->graph->program, call->number, &run);
 }
 
 static void capture_calls(struct wf_list_graph *graph)
 {
-    struct wf_program_run run = own_run(graph);
+    struct wf_program_run run = captured_addresses(graph);
 
     for (int i = 0; i < wf_program_call_count(graph->program); i++) {
         const struct wf_list_node *node = wf_program_node(graph->program, i);
@@ -379,25 +379,17 @@ enum verdict { NEVER, NOT_NOW, READY };
 
 /* Of all who take part in the list's collectives, mesh by mesh: who has learned of a rank without a
  * graph says so to the next. */
-static enum verdict agree(const struct wf_list_graph *graph, enum verdict verdict)
+static enum verdict agree_on_verdict(const struct wf_list_graph *graph, enum verdict verdict)
 {
-    int mine = verdict;
-
     for (int i = 0; i < graph->list->n_nodes; i++) {
         weft_mesh *mesh;
-        struct wf_comm *comm;
-        int *all;
 
         if (!is_first_of_mesh(graph->list, i)) continue;
         mesh = graph->list->nodes[i].move->from->mesh;
-        comm = wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1);
-        all = wf_calloc((size_t)wf_comm_size(comm), sizeof *all);
-        wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
-        for (int r = 0; r < wf_comm_size(comm); r++)
-            if (all[r] < mine) mine = all[r];
-        wf_free(all);
+        verdict = (enum verdict)wf_comm_least(
+            wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1), (int)verdict);
     }
-    return (enum verdict)mine;
+    return verdict;
 }
 
 static enum verdict prepare(struct wf_list_graph *graph, const struct wf_program_run *run)
@@ -409,7 +401,7 @@ static enum verdict prepare(struct wf_list_graph *graph, const struct wf_program
 /* gives: false: nothing has happened */
 static bool capture(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
-    enum verdict verdict = agree(graph, prepare(graph, run));
+    enum verdict verdict = agree_on_verdict(graph, prepare(graph, run));
     const char *why;
 
     if (verdict == NOT_NOW) free_capture(graph);
@@ -421,16 +413,20 @@ static bool capture(struct wf_list_graph *graph, const struct wf_program_run *ru
     capture_calls(graph);
     if (!why) graph->captured = wf_capture_end(graph->why, sizeof graph->why);
     copy_results_out(graph, run);
-    if (agree(graph, graph->captured ? READY : NEVER) == NEVER)
+    if (agree_on_verdict(graph, graph->captured ? READY : NEVER) == NEVER)
         give_up(graph, "another rank has no graph of it");
     return true;
 }
 
 bool wf_list_graph_run(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
-    if (graph->never || wf_capture_is_open() || graph->runs++ == 0) return false;
+    if (graph->why[0] || wf_capture_is_open()) return false;
+    if (!graph->has_run) {
+        graph->has_run = true;
+        return false;
+    }
     if (!graph->captured) return capture(graph, run);
-    if (!all_stay(graph, run) || storages_meet(graph, run)) return false;
+    if (!fixed_addresses_are_unchanged(graph, run) || storages_meet(graph, run)) return false;
     copy_inputs_in(graph, run);
     if (!wf_graph_launch(graph->captured)) {
         give_up(graph, "an optimizer or a draw takes other kernels than when it was captured");

@@ -12,7 +12,8 @@
 /* One that peers can read, for collectives, one that they cannot, and the device's. */
 enum area { AREA_PRIVATE, AREA_SHARED, AREA_DEVICE, AREAS };
 
-enum { LINE = 256 }; /* bytes that a storage is aligned to: as the device's memory is */
+/* Bytes that a storage is aligned to, as memory of its area is. */
+enum { LINE = 64, DEVICE_LINE = 256 };
 
 struct lifetime {
     int first, last; /* -1: not used */
@@ -120,7 +121,9 @@ static bool lies_in_plan(const struct wf_op_list *list, const struct wf_memory_p
 
 static int64_t room_of(const struct wf_storage *storage)
 {
-    return storage->bytes ? (storage->bytes + LINE - 1) / LINE * LINE : LINE;
+    int64_t line = storage->device == WEFT_CUDA ? DEVICE_LINE : LINE;
+
+    return storage->bytes ? (storage->bytes + line - 1) / line * line : line;
 }
 
 /* Storages by the node of their first use, or of their last: a list per node. */

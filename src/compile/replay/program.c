@@ -301,8 +301,7 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
     return WEFT_OK;
 }
 
-static inline void give_call(const struct wf_program *program, int i,
-                             const struct wf_program_run *run)
+void wf_program_give_call(const struct wf_program *program, int i, const struct wf_program_run *run)
 {
     const struct wf_list_node *node = program->calls[i].node;
 
@@ -318,17 +317,12 @@ static inline void run_call_in_context(const struct wf_program *program, int i,
     const struct wf_list_node *node = program->calls[i].node;
 
     if (node->kind == WF_LIST_UPDATE) node->call.advance(node->call.self, 1);
-    give_call(program, i, run);
+    wf_program_give_call(program, i, run);
 }
 
 const struct wf_list_node *wf_program_node(const struct wf_program *program, int i)
 {
     return program->calls[i].node;
-}
-
-void wf_program_give_call(const struct wf_program *program, int i, const struct wf_program_run *run)
-{
-    give_call(program, i, run);
 }
 
 /* Over a link a collective goes on a little in each call of wf_comm_progress. */

@@ -97,29 +97,20 @@ struct epilogue_parts {
     bool known, bias, gelu, aux, gradient, sums;
 };
 
-epilogue_parts parts_of(uint32_t epilogue)
+epilogue_parts parts_of(uint32_t e)
 {
-    switch (epilogue) {
-    case CUBLASLT_EPILOGUE_DEFAULT:
-        return {true, false, false, false, false, false};
-    case CUBLASLT_EPILOGUE_BIAS:
-        return {true, true, false, false, false, false};
-    case CUBLASLT_EPILOGUE_GELU:
-        return {true, false, true, false, false, false};
-    case CUBLASLT_EPILOGUE_GELU_BIAS:
-        return {true, true, true, false, false, false};
-    case CUBLASLT_EPILOGUE_GELU_AUX:
-        return {true, false, true, true, false, false};
-    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
-        return {true, true, true, true, false, false};
-    case CUBLASLT_EPILOGUE_DGELU:
-        return {true, false, false, true, true, false};
-    case CUBLASLT_EPILOGUE_BGRADA:
-    case CUBLASLT_EPILOGUE_BGRADB:
-        return {true, false, false, false, false, true};
-    default:
-        return {};
-    }
+    epilogue_parts has = {};
+
+    has.bias = e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_GELU_BIAS ||
+               e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    has.gradient = e == CUBLASLT_EPILOGUE_DGELU;
+    has.aux =
+        e == CUBLASLT_EPILOGUE_GELU_AUX || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || has.gradient;
+    has.gelu = e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS ||
+               (has.aux && !has.gradient);
+    has.sums = e == CUBLASLT_EPILOGUE_BGRADA || e == CUBLASLT_EPILOGUE_BGRADB;
+    has.known = e == CUBLASLT_EPILOGUE_DEFAULT || has.bias || has.gelu || has.aux || has.sums;
+    return has;
 }
 
 /* A bias and a sum over k are of C's type, and that is A's too; there is one for each row, so that
