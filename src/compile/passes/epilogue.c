@@ -207,7 +207,7 @@ static bool find_match(const struct walk *walk, int product, struct match *m)
 
 /* ---- the node of both ---- */
 
-static const char *name_of(const struct match *m)
+static const char *name_of_joined_node(const struct match *m)
 {
     static const char *const names[] = {[WF_EPILOGUE_NONE] = "linear_dw+sum",
                                         [WF_EPILOGUE_GELU_TANH] = "linear+gelu_tanh",
@@ -224,14 +224,15 @@ static void set_operand(struct wf_op_plan *plan, int i, struct wf_layout *layout
 }
 
 /* NULL: the kernel refuses. */
-static struct wf_op_plan *plan_of_both(const struct match *m, const struct wf_op_plan *product,
-                                       const struct wf_op_plan *other)
+static struct wf_op_plan *plan_of_joined_node(const struct match *m,
+                                              const struct wf_op_plan *product,
+                                              const struct wf_op_plan *other)
 {
     struct wf_op_plan *plan = WF_NEW(struct wf_op_plan);
     int last = m->epilogue == WF_EPILOGUE_ADD ? 3 : 2; /* behind the place of a bias */
 
     plan->op = product->op;
-    plan->name = name_of(m);
+    plan->name = name_of_joined_node(m);
     plan->attrs = product->attrs;
     plan->attr_words = product->attr_words;
     plan->way = product->way;
@@ -263,11 +264,11 @@ static struct wf_op_plan *plan_of_both(const struct match *m, const struct wf_op
     return NULL;
 }
 
-static bool join(struct walk *walk, const struct match *m)
+static bool join_nodes(struct walk *walk, const struct match *m)
 {
     const struct wf_list_node *product = &walk->list->nodes[m->product],
                               *other = &walk->list->nodes[m->other];
-    struct wf_op_plan *plan = plan_of_both(m, product->plan, other->plan);
+    struct wf_op_plan *plan = plan_of_joined_node(m, product->plan, other->plan);
     struct wf_list_node both = {.kind = WF_LIST_KERNEL, .started = -1};
 
     if (!plan) return false;
@@ -314,7 +315,8 @@ int wf_pass_epilogue(struct wf_op_list *list)
     for (int i = 0; i < list->n_nodes; i++) {
         struct match m;
 
-        if (is_product(&list->nodes[i]) && find_match(&walk, i, &m)) changed += join(&walk, &m);
+        if (is_product(&list->nodes[i]) && find_match(&walk, i, &m))
+            changed += join_nodes(&walk, &m);
     }
     wf_op_list_sweep(list);
     wf_free(walk.readers);

@@ -51,8 +51,8 @@ static void linear_free(void *prep)
     wf_free(p);
 }
 
-static void run_behind(const struct product *p, void *product, void *const *out,
-                       const void *const *in)
+static void run_epilogue(const struct product *p, void *product, void *const *out,
+                         const void *const *in)
 {
     static const struct wf_scalars factor_one = {.s = {1}};
     const void *from[2] = {product, p->behind_in < 0 ? NULL : in[p->behind_in]};
@@ -78,7 +78,7 @@ static void linear_run(const struct wf_kernel_call *k, void *const *out, const v
     (void)scalars;
     if (p->has_bias && in[2]) added = wf_operand_copy_if_needed(&p->bias, in[2], bias);
     wf_gemm_run(&p->gemm, a, b, added, product, bias + p->bias.scratch);
-    if (p->behind.run) run_behind(p, product, out, in);
+    if (p->behind.run) run_epilogue(p, product, out, in);
 }
 
 static weft_status prepare_sum(struct wf_kernel_call *k, struct product *p,
@@ -91,8 +91,8 @@ static weft_status prepare_sum(struct wf_kernel_call *k, struct product *p,
     return wf_cpu_sum(&p->behind);
 }
 
-static weft_status prepare_behind(struct wf_kernel_call *k, struct product *p,
-                                  const struct matrix_operands *f)
+static weft_status prepare_epilogue(struct wf_kernel_call *k, struct product *p,
+                                    const struct matrix_operands *f)
 {
     p->behind_in = -1;
     if (f->epilogue == WF_EPILOGUE_NONE && !f->summed) return WEFT_OK;
@@ -151,7 +151,7 @@ static weft_status linear_prepare(struct wf_kernel_call *k, struct matrix_operan
     if (f.bias) wf_operand_prepare_dense(&p->bias, f.bias);
     prepare_gemm(p, &f, dtype, k->out[0]->dtype != dtype);
     wf_scratch_reserve(p->left.scratch + p->right.scratch + p->bias.scratch + p->gemm.scratch);
-    return prepare_behind(k, p, &f);
+    return prepare_epilogue(k, p, &f);
 }
 
 weft_status wf_cpu_linear(struct wf_kernel_call *k)

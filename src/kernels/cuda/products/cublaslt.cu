@@ -162,7 +162,7 @@ bool make_layouts(cublaslt_product *p, const product_shape &s)
 }
 
 /* The library's epilogue. Its A is our B. */
-cublasLtEpilogue_t lt_epilogue(const product_shape &s, bool bias)
+cublasLtEpilogue_t cublaslt_epilogue(const product_shape &s, bool bias)
 {
     if (s.summed)
         return s.summed == WF_SUMMED_LEFT ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
@@ -199,7 +199,8 @@ bool make_desc(lt_call *call, const product_shape &s, bool bias)
         !set_desc(call->desc, CUBLASLT_MATMUL_DESC_TRANSA, of_b) ||
         !set_desc(call->desc, CUBLASLT_MATMUL_DESC_TRANSB, of_a))
         return false;
-    if (!set_desc(call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(s, bias))) return false;
+    if (!set_desc(call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, cublaslt_epilogue(s, bias)))
+        return false;
     if (uses_bias_pointer(s, bias) &&
         (!set_desc(call->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, lt_type(s.dtype)) ||
          !set_desc(call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned)))
@@ -311,7 +312,8 @@ namespace
 {
 
 /* Where the bias and the matrix beside the result are in this call. */
-bool set_pointers(const cublaslt_product *p, const lt_call &call, const product_data &d)
+bool set_bias_and_aux_pointers(const cublaslt_product *p, const lt_call &call,
+                               const product_data &d)
 {
     const void *bias = p->sums ? d.sum : d.bias, *aux = d.read ? d.read : d.kept_product;
 
@@ -331,7 +333,7 @@ void wf_cublaslt_product_run(const struct cublaslt_product *p, const struct prod
     const void *beta = p->adds ? &one : p->wide_scale ? (const void *)&wide_zero : &zero;
     cublasStatus_t status = CUBLAS_STATUS_INVALID_VALUE;
 
-    if (set_pointers(p, call, d))
+    if (set_bias_and_aux_pointers(p, call, d))
         status = lt.Matmul(p->handle, call.desc, alpha, d.b, p->b, d.a, p->a, beta,
                            p->adds ? d.read : d.c, p->c, d.c, p->c, &call.found.algo, d.scratch,
                            call.found.workspaceSize, wf_cuda_compute_stream());
