@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { MOST = 16 };
+enum { MOST = 64 };
 
 weft_compiled *wt_compile(weft_compiled_function *function, void *state, bool fullgraph)
 {

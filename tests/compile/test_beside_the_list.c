@@ -4,6 +4,7 @@
  */
 /* ranks: 1 2 3 */
 #include "as_immediate.h"
+#include "small_gpt.h"
 #include "support/near_modules.h"
 
 static weft_tensor *rows(struct wt_world *w, int which)
@@ -236,6 +237,42 @@ WT_TEST_IN_WORLD(reader_in_flight__has_the_old_elements, w)
         WT_ALL(wt_near_tensors(weft_wait(gathered), before, WT_EXACT));
         WT_ALL(wt_near_tensors(kept, weft_add(before, weft_full_tensor(x)), WT_EXACT));
     }
+}
+
+/* ---- generation with a cache, which counts its tokens on the host ---- */
+
+FUNCTION(next_logits) { GIVE(weft_call(state, in[0])); }
+
+enum { GENERATED = 5 };
+
+WT_TEST_IN_WORLD(cache_of_a_model__is_refused_in_one_list, w)
+{
+    weft_module *gpt[2] = {given_small_gpt(w, 0), given_small_gpt(w, 0)};
+    weft_compiled *compiled = wt_compile(next_logits, gpt[0], false),
+                  *whole = wt_compile(next_logits, gpt[0], true);
+    weft_status status = WEFT_OK;
+
+    weft_no_grad_open();
+    for (int c = 0; c < 2; c++) {
+        WT_ALL(weft_module_cache(gpt[c], GENERATED) == WEFT_OK);
+    }
+    for (int k = 0; k < GENERATED; k++) {
+        int64_t token = 3 * k + 1, shape[] = {1, 1};
+        weft_tensor *in = weft_from_data(WEFT_I64, shape, 2, &token), *y = NULL, *want = NULL;
+
+        WT_ALL(weft_compiled_call(compiled, &in, 1, &y, 1) == WEFT_OK);
+        WT_ALL(next_logits(&in, 1, &want, 1, gpt[1]) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, want, WT_EXACT));
+    }
+    for (int k = 0; k < 2 * GENERATED && status == WEFT_OK; k++) { /* the first makes the cache */
+        int64_t token = 1, shape[] = {1, 1};
+        weft_tensor *in = weft_from_data(WEFT_I64, shape, 2, &token), *y = NULL;
+
+        WT_ALL(weft_module_cache_rewind(gpt[0], 0) == WEFT_OK);
+        status = weft_compiled_call(whole, &in, 1, &y, 1);
+    }
+    WT_FAILS(status, WEFT_ERR_STATE, "on the host");
+    WT_ALL(weft_no_grad_close() == WEFT_OK);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "beside_the_list"); }

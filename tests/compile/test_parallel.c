@@ -1,12 +1,14 @@
 /*
  * test_parallel.c: models on two mesh axes, data parallel over one of them, with and without
- * activation recomputation: compiled, they train as they do in immediate execution.
+ * activation recomputation: compiled, they train as they do in immediate execution, and gradient
+ * hooks hear of each gradient as soon as it is there.
  */
 /* ranks: 1 2 4 */
 /* mpi: 4 */
 #include <string.h>
 
 #include "as_immediate.h"
+#include "base/observers.h"
 #include "support/near_modules.h"
 
 enum { STEPS = 4, BATCH = 2, CONTEXT = 6, VOCAB = 13 };
@@ -19,7 +21,8 @@ static weft_tensor *tokens(int64_t step, int64_t start)
     return weft_from_data(WEFT_I64, shape, 2, values);
 }
 
-static weft_module *new_model(struct wt_world *w, bool recompute)
+/* Without data parallelism yet. */
+static weft_module *new_gpt(struct wt_world *w, bool recompute)
 {
     weft_module *gpt;
 
@@ -34,7 +37,14 @@ static weft_module *new_model(struct wt_world *w, bool recompute)
                           .recompute = recompute ? WEFT_RECOMPUTE_BLOCK : WEFT_RECOMPUTE_NONE,
                           .act = WEFT_GELU_TANH}));
     WT_ALL(weft_parallelize_module(gpt, wt_part(w, "tp"), weft_gpt_plan()) == WEFT_OK);
-    WT_ALL(weft_data_parallel(gpt, wt_part(w, "dp"), (weft_data_parallel_config){0}) == WEFT_OK);
+    return gpt;
+}
+
+static weft_module *new_model(struct wt_world *w, bool recompute, weft_data_parallel_config config)
+{
+    weft_module *gpt = new_gpt(w, recompute);
+
+    WT_ALL(weft_data_parallel(gpt, wt_part(w, "dp"), config) == WEFT_OK);
     return gpt;
 }
 
@@ -49,7 +59,8 @@ static weft_status loss_of(weft_tensor *const *in, int n_in CK_ATTRIBUTE_UNUSED,
 WT_TEST_TIMES_IN(data_and_tensor_parallel__train_as_immediate, w, i, 4, wt_world_open_two_axes())
 {
     bool recompute = i % 2, fullgraph = i / 2;
-    weft_module *gpt[2] = {new_model(w, recompute), new_model(w, recompute)};
+    weft_data_parallel_config config = {0};
+    weft_module *gpt[2] = {new_model(w, recompute, config), new_model(w, recompute, config)};
     weft_optim *optim[2];
     weft_compiled *compiled = wt_compile(loss_of, gpt[0], fullgraph);
     int replica = weft_mesh_coordinate(w->mesh, 0);
@@ -72,6 +83,98 @@ WT_TEST_TIMES_IN(data_and_tensor_parallel__train_as_immediate, w, i, 4, wt_world
         WT_NEAR_PARAMETERS(gpt[0], gpt[1], WT_EXACT);
     }
     WT_EQ(weft_compiled_get_counts(compiled).captures, 1);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, STEPS - 1);
+}
+
+/* ---- hooks in the middle of a replayed backward ---- */
+
+enum { BACKWARDS = 2 };
+
+struct backward_times {
+    double first_bucket, last_of_backward; /* when they began */
+};
+
+static void note_collective(const struct wf_event *event, void *payload)
+{
+    struct backward_times *times = payload;
+
+    if (event->where.phase != WF_BACKWARD) return;
+    if (strcmp(event->axis, "dp") == 0 &&
+        (times->first_bucket == 0 || event->began < times->first_bucket))
+        times->first_bucket = event->began;
+    if (strcmp(event->axis, "tp") == 0 && event->began > times->last_of_backward)
+        times->last_of_backward = event->began;
+}
+
+/* Small buckets, sent in the second of two backwards. */
+WT_TEST_TIMES_IN(buckets__leave_while_backward_runs, w, i, 4, wt_world_open_two_axes())
+{
+    bool recompute = i % 2, fullgraph = i / 2;
+    weft_data_parallel_config config = {.bucket_bytes = 600, .backwards = BACKWARDS};
+    weft_module *gpt[2] = {new_model(w, recompute, config), new_model(w, recompute, config)};
+    weft_compiled *compiled = wt_compile(loss_of, gpt[0], fullgraph);
+    bool both_communicate =
+        weft_mesh_axis_size(w->mesh, 0) > 1 && weft_mesh_axis_size(w->mesh, 1) > 1;
+    int replica = weft_mesh_coordinate(w->mesh, 0);
+    weft_optim *optim[2];
+
+    for (int k = 0; k < 2; k++)
+        optim[k] = wt_own(weft_adamw(gpt[k], (weft_adamw_config){.lr = 1e-2}));
+    for (int step = 0; step < STEPS; step++)
+        for (int b = 0; b < BACKWARDS; b++)
+            for (int k = 0; k < 2; k++) {
+                struct backward_times times = {0};
+                weft_scope *scope = weft_scope_open();
+                weft_tensor *in[] = {tokens(7 + step + b, 3 + replica), tokens(5, step + replica)},
+                            *loss;
+                double norm;
+                int observer;
+
+                weft_manual_seed(40 + (uint64_t)step);
+                WT_ALL((k ? loss_of(in, 2, &loss, 1, gpt[k])
+                          : weft_compiled_call(compiled, in, 2, &loss, 1)) == WEFT_OK);
+                observer = wf_observer_add(WF_EVENT_COLL, note_collective, &times);
+                WT_ALL(weft_data_parallel_backward(gpt[k], loss, BATCH * CONTEXT) == WEFT_OK);
+                if (b == BACKWARDS - 1) /* which waits for the buckets */
+                    WT_EQ(weft_clip_grad_norm(gpt[k], 1e9, &norm), WEFT_OK);
+                wf_observer_remove(observer);
+                weft_scope_close(scope);
+                wt_note("step %d, backward %d of model %d", step, b, k);
+                if (both_communicate && b == BACKWARDS - 1 && step > 0)
+                    WT_ALL(times.first_bucket > 0 && times.first_bucket < times.last_of_backward);
+                if (b == 0 || k == 0) continue;
+                WT_NEAR_GRADIENTS(gpt[0], gpt[1], WT_EXACT);
+                for (int m = 0; m < 2; m++) weft_optim_zero_grad(optim[m]);
+            }
+}
+
+/* A parameter that is updated in the run is read by no later node of it. */
+WT_TEST_TIMES_IN_WORLD(optimizer_that_updates_in_backward__is_bit_by_bit_as_immediate, w, i, 4)
+{
+    bool recompute = i % 2, fullgraph = i / 2;
+    weft_module *gpt[2] = {new_gpt(w, recompute), new_gpt(w, recompute)};
+    weft_compiled *compiled = wt_compile(loss_of, gpt[0], fullgraph);
+    weft_optim *optim[2];
+
+    for (int k = 0; k < 2; k++) {
+        optim[k] = wt_own(weft_adamw(gpt[k], (weft_adamw_config){.lr = 1e-2}));
+        WT_EQ(weft_optim_update_in_backward(optim[k], true), WEFT_OK);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        for (int k = 0; k < 2; k++) {
+            weft_scope *scope = weft_scope_open();
+            weft_tensor *in[] = {tokens(7 + step, 3), tokens(5, step)}, *loss;
+
+            weft_manual_seed(40 + (uint64_t)step);
+            WT_ALL((k ? loss_of(in, 2, &loss, 1, gpt[k])
+                      : weft_compiled_call(compiled, in, 2, &loss, 1)) == WEFT_OK);
+            WT_ALL(weft_backward(loss) == WEFT_OK);
+            WT_ALL(weft_step(optim[k]) == WEFT_OK);
+            weft_scope_close(scope);
+        }
+        wt_note("step %d: %s", step, weft_compiled_reason(compiled));
+        WT_NEAR_PARAMETERS(gpt[0], gpt[1], WT_EXACT);
+    }
     WT_EQ(weft_compiled_get_counts(compiled).replays, STEPS - 1);
 }
 

@@ -288,13 +288,15 @@ bool wf_op_list_gives(const struct wf_op_list *list, int storage)
 
 bool wf_list_node_is_fixed(const struct wf_list_node *node)
 {
-    return node->kind == WF_LIST_UPDATE || (node->kind == WF_LIST_KERNEL && node->plan &&
-                                            wf_ops[node->plan->op].attrs == WF_ATTRS_registered);
+    return node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_DELIVER ||
+           (node->kind == WF_LIST_KERNEL && node->plan &&
+            wf_ops[node->plan->op].attrs == WF_ATTRS_registered);
 }
 
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node)
 {
-    if (node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_WAIT || node->kind == WF_LIST_FUSED)
+    if (node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_DELIVER ||
+        node->kind == WF_LIST_WAIT || node->kind == WF_LIST_FUSED)
         return true;
     for (int j = 0; j < node->n_out; j++) {
         const struct wf_storage *storage;

@@ -50,11 +50,12 @@ struct wf_operand {
 };
 
 enum wf_list_node_kind {
-    WF_LIST_KERNEL, /* plan->kernel, from `in` to `out` */
-    WF_LIST_VIEW,   /* out[0] is another view of in[0]: nothing runs */
-    WF_LIST_MOVE,   /* in[0] to out[0] by the redistribution plan `move` */
-    WF_LIST_FUSED,  /* kernels of other nodes, piece by piece */
-    WF_LIST_UPDATE, /* an optimizer changes parameters */
+    WF_LIST_KERNEL,  /* plan->kernel, from `in` to `out` */
+    WF_LIST_VIEW,    /* out[0] is another view of in[0]: nothing runs */
+    WF_LIST_MOVE,    /* in[0] to out[0] by the redistribution plan `move` */
+    WF_LIST_FUSED,   /* kernels of other nodes, piece by piece */
+    WF_LIST_UPDATE,  /* an optimizer changes parameters */
+    WF_LIST_DELIVER, /* in[0] is result `result`, the gradient of a leaf whose hook waits for it */
     /* of the lower level */
     WF_LIST_COPY,
     WF_LIST_FILL,
@@ -88,6 +89,7 @@ struct wf_list_node {
     const struct wf_redist_action *action; /* of the move, or of `piece`: of the lower level */
     struct wf_list_piece *piece;           /* one reference; NULL: none */
     int started;                           /* WF_LIST_WAIT */
+    int result;                            /* WF_LIST_DELIVER */
     struct wf_scalars scalars;
     struct wf_step_draw draw;
     struct wf_strided_copy *copies; /* owned where there is no action */
@@ -193,8 +195,8 @@ uint64_t wf_op_list_collectives(const struct wf_op_list *list);
 /** A result, or the gradient of a leaf, lies in the storage. */
 bool wf_op_list_gives(const struct wf_op_list *list, int storage);
 
-/** What it does is not all in its storages (an update, a registered op): no pass moves a node past
- * it. */
+/** What it does is not all in its storages (an update, a gradient for a hook, a registered op): no
+ * pass moves a node past it. */
 bool wf_list_node_is_fixed(const struct wf_list_node *node);
 
 /** A node writes to bytes that are there after the run, or does what no storage shows. */

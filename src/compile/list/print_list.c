@@ -63,9 +63,9 @@ static void print_layout(const struct wf_layout *layout, FILE *out)
 static const char *name_of(const struct wf_list_node *node)
 {
     static const char *const names[] = {
-        [WF_LIST_COPY] = "copy",        [WF_LIST_FILL] = "fill",   [WF_LIST_WAIT] = "wait",
-        [WF_LIST_DIVIDE] = "divide",    [WF_LIST_POWER] = "power", [WF_LIST_UPDATE] = "update",
-        [WF_LIST_MOVE] = "redistribute"};
+        [WF_LIST_COPY] = "copy",         [WF_LIST_FILL] = "fill",      [WF_LIST_WAIT] = "wait",
+        [WF_LIST_DIVIDE] = "divide",     [WF_LIST_POWER] = "power",    [WF_LIST_UPDATE] = "update",
+        [WF_LIST_MOVE] = "redistribute", [WF_LIST_DELIVER] = "deliver"};
 
     static _Thread_local char text[200];
 

@@ -35,10 +35,12 @@ static void note_write(int storage, bool write, void *payload)
 }
 
 /* No move passes it: it may communicate by itself, or have parts that are in their place already.
+ * A gradient for a hook is passed: all ranks pass it alike, and what backward waits for goes first.
  */
 static bool is_barrier(const struct wf_list_node *node)
 {
-    return node->kind == WF_LIST_START || node->kind == WF_LIST_WAIT || wf_list_node_is_fixed(node);
+    return node->kind == WF_LIST_START || node->kind == WF_LIST_WAIT ||
+           (wf_list_node_is_fixed(node) && node->kind != WF_LIST_DELIVER);
 }
 
 /* The kernel that made what the move moves, as it is; -1: it stays where it stands. */

@@ -274,15 +274,6 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
     return WEFT_OK;
 }
 
-/* The call would be a node of the tape with more inputs than a node has. */
-static bool has_too_many_inputs(const struct wf_guards *guards)
-{
-    int n = 0;
-
-    for (int i = 0; i < guards->n_in; i++) n += guards->in[i].requires_grad;
-    return n > WF_NODE_INPUTS && wf_grad_is_enabled();
-}
-
 weft_status wf_capture_function(const struct wf_captured_function *f, weft_tensor *const *in,
                                 int n_in, weft_tensor **out, int n_out,
                                 struct wf_capture_result *result)
@@ -294,12 +285,6 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     int observer;
 
     *result = (struct wf_capture_result){0};
-    if (has_too_many_inputs(guards)) {
-        give_up(result, "more than 8 inputs require gradients");
-        wf_guards_free(guards);
-        wf_free(c);
-        return wf_call_in_scope(f, in, n_in, out, n_out);
-    }
     c->result = result;
     wf_redist_wait_all();
     make_aliases(c, in, n_in);

@@ -487,10 +487,22 @@ static bool delivers(struct wf_recorder *base, const weft_tensor *leaf)
     return ((struct wf_list_recorder *)base)->is_backward && !leaf->inner_leaf;
 }
 
+/* What a hook waits for, the leaf gets here and not at the end of a run. */
+static void add_delivery_node(struct wf_list_recorder *r, const weft_tensor *grad)
+{
+    struct wf_list_node *node = add_node(r, WF_LIST_DELIVER, "deliver gradient", NULL);
+
+    node->n_in = 1;
+    node->in[0] = wf_recording_operand(r, grad);
+    node->result = r->n_deliveries;
+    check_read(r, &node->in[0], "a gradient hook");
+}
+
 static void take_delivery(struct wf_recorder *base, weft_tensor *leaf, weft_tensor *grad)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
+    if (leaf->grad_state && !base->suspended) add_delivery_node(r, grad);
     r->deliveries = wf_array_grow(r->deliveries, r->n_deliveries, sizeof *r->deliveries);
     r->deliveries[r->n_deliveries++] = (struct wf_delivery){weft_retain(leaf), weft_retain(grad)};
 }

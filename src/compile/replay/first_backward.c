@@ -104,8 +104,8 @@ static struct wf_gradient_target target_of(const struct wf_captured_forward *cap
                                            weft_tensor *leaf)
 {
     for (int i = 0; i < captured->n_in; i++)
-        if (captured->aliases[i] == leaf) return (struct wf_gradient_target){NULL, i};
-    return (struct wf_gradient_target){weft_retain(leaf), -1};
+        if (captured->aliases[i] == leaf) return (struct wf_gradient_target){.input = i};
+    return (struct wf_gradient_target){.leaf = weft_retain(leaf), .input = -1};
 }
 
 /* Each term that was delivered is a result of the list. */
@@ -128,7 +128,7 @@ static void add_results(struct wf_variant *variant, struct wf_list_recorder *r,
 }
 
 /* What was delivered, now that nobody records. */
-static weft_status deliver(const struct wf_taped_call *call, const struct wf_list_recorder *r,
+static weft_status deliver(struct wf_taped_call *call, const struct wf_list_recorder *r,
                            const struct wf_tape_node *node, weft_tensor **in_grads)
 {
     weft_status status = WEFT_OK;

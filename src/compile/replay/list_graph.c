@@ -374,21 +374,42 @@ static bool is_first_of_mesh(const struct wf_op_list *list, int node)
     return true;
 }
 
+/* The least of what the ranks of each mesh of the list say, mesh by mesh, of which each rank takes
+ * what it has heard from the last one to the next. */
+static int least_of_meshes(const struct wf_op_list *list, int mine)
+{
+    for (int i = 0; i < list->n_nodes; i++) {
+        weft_mesh *mesh;
+
+        if (!is_first_of_mesh(list, i)) continue;
+        mesh = list->nodes[i].move->from->mesh;
+        mine = wf_comm_least(wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1), mine);
+    }
+    return mine;
+}
+
+/*
+ * How often the ranks have to ask one another until each has heard of all. Once where they share
+ * one mesh. Meshes that overlap in a chain ({0,1}, {1,2}, ...) hand on what they hear by one mesh
+ * or more each time, and have fewer links than the world has ranks; a rank that knows one of them
+ * alone shares it with one that knows two, so all of a chain come to the same number.
+ */
+static int rounds_to_agree(const struct wf_op_list *list)
+{
+    int meshes = 0;
+
+    for (int i = 0; i < list->n_nodes; i++) meshes += is_first_of_mesh(list, i);
+    return -least_of_meshes(list, -meshes) > 1 ? weft_world_size() : 1;
+}
+
 /* What a rank says before a capture, and after it; the least of all ranks holds. */
 enum verdict { NEVER, NOT_NOW, READY };
 
-/* Of all who take part in the list's collectives, mesh by mesh: who has learned of a rank without a
- * graph says so to the next. */
+/* Of all who take part in the list's collectives. */
 static enum verdict agree_on_verdict(const struct wf_list_graph *graph, enum verdict verdict)
 {
-    for (int i = 0; i < graph->list->n_nodes; i++) {
-        weft_mesh *mesh;
-
-        if (!is_first_of_mesh(graph->list, i)) continue;
-        mesh = graph->list->nodes[i].move->from->mesh;
-        verdict = (enum verdict)wf_comm_least(
-            wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1), (int)verdict);
-    }
+    for (int left = rounds_to_agree(graph->list); left > 0; left--)
+        verdict = (enum verdict)least_of_meshes(graph->list, (int)verdict);
     return verdict;
 }
 

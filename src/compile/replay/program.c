@@ -241,6 +241,9 @@ static void run_call(const struct wf_op_list *list, const struct call *call,
     case WF_LIST_UPDATE:
         give_update(node, run);
         return;
+    case WF_LIST_DELIVER:
+        if (run->deliver) run->deliver(node->result, run->payload);
+        return;
     case WF_LIST_DIVIDE:
         dtype = (weft_dtype)node->move->from->desc.dtype;
         wf_device_divide(device_of_result(list, node), dtype, count_elements(list, node),
@@ -276,8 +279,7 @@ weft_status wf_program_begin_run(const struct wf_program *program, struct wf_pro
 {
     const struct wf_op_list *list = program->list;
 
-    run->base = program->base;
-    run->kept = program->kept;
+    *run = (struct wf_program_run){.base = program->base, .kept = program->kept};
     for (int s = 0; s < list->n_storages; s++) {
         const struct wf_storage *storage = &list->storages[s];
 
@@ -340,19 +342,21 @@ void wf_program_run_calls(const struct wf_program *program, const struct wf_prog
 {
     double last_progress = 0;
     int in_flight = 0, over_link = 0;
+    bool of_hooks = false; /* a gradient hook has begun some */
 
     for (int i = 0; i < program->n_calls; i++) {
         const struct wf_list_node *node = program->calls[i].node;
 
         run_call_in_context(program, i, run);
         in_flight += (node->kind == WF_LIST_START) - (node->kind == WF_LIST_WAIT);
+        if (node->kind == WF_LIST_DELIVER) of_hooks = wf_comm_in_flight();
         if (in_flight == 0) over_link = 0;
         if (node->kind == WF_LIST_START && wf_comm_needs_progress(program->calls[i].coll) &&
             over_link++ == 0)
             last_progress = wf_monotonic_seconds();
         if (over_link > 0)
             progress_over_link(&last_progress);
-        else if (in_flight > 0)
+        else if (in_flight > 0 || of_hooks)
             wf_comm_progress();
     }
 }
@@ -417,7 +421,7 @@ static const weft_list_kind kinds[WF_LIST_NODE_KINDS] = {
     [WF_LIST_UPDATE] = WEFT_LIST_UPDATE, [WF_LIST_COPY] = WEFT_LIST_COPY,
     [WF_LIST_FILL] = WEFT_LIST_FILL,     [WF_LIST_START] = WEFT_LIST_START,
     [WF_LIST_WAIT] = WEFT_LIST_WAIT,     [WF_LIST_DIVIDE] = WEFT_LIST_DIVIDE,
-    [WF_LIST_POWER] = WEFT_LIST_POWER};
+    [WF_LIST_POWER] = WEFT_LIST_POWER,   [WF_LIST_DELIVER] = WEFT_LIST_DELIVER};
 
 weft_list_node weft_list_node_at(const weft_list *list, int i)
 {

@@ -15,6 +15,10 @@ struct wf_memory_plan;
 struct wf_program_run {
     char **base;
     struct wf_block **kept; /* by storage: of those that outlive the run; one reference each */
+    /* Called at nodes that deliver result `result`; NULL: the caller takes it after the run. It may
+     * release what is kept of it, and dispatch ops. */
+    void (*deliver)(int result, void *payload);
+    void *payload;
 };
 
 /** Lay out a list of the lower level, which the program refers to from then on; it stays the
@@ -23,8 +27,8 @@ struct wf_program *wf_program_new(const struct wf_op_list *list);
 void wf_program_free(struct wf_program *program); /* NULL is allowed */
 
 /** Addresses for one run. Those of external and made storages are filled in, blocks of kept ones
- * made; the caller sets those of inputs, gradients and of the forward list. gives: an error status
- * without memory */
+ * made; the caller sets those of inputs, gradients and of the forward list, and `deliver`. gives:
+ * an error status without memory */
 weft_status wf_program_begin_run(const struct wf_program *program, struct wf_program_run *run);
 void wf_program_run_all(const struct wf_program *program, const struct wf_program_run *run);
 /** Blocks that nobody took are released. */

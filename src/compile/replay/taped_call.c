@@ -37,6 +37,14 @@ static void release_blocks(struct wf_taped_call *call)
     }
 }
 
+static void release_input_grads(struct wf_taped_call *call)
+{
+    for (int i = 0; i < WF_COMPILED_INPUTS; i++) {
+        weft_release(call->input_grads[i]);
+        call->input_grads[i] = NULL;
+    }
+}
+
 static void release_grads(struct wf_taped_call *call)
 {
     for (int i = 0; i < call->variant->forward->n_results; i++) {
@@ -52,6 +60,7 @@ void wf_taped_calls_free(struct wf_taped_call *call)
     for (; call; call = next) {
         next = call->next;
         wf_free(call->grads);
+        wf_free(call->progress);
         wf_free(call->base);
         wf_free(call->blocks);
         wf_free(call->versions);
@@ -87,6 +96,7 @@ static void release_call(void *context)
     if (--call->refs > 0) return;
     wf_taped_call_stop_awaiting(call);
     release_grads(call);
+    release_input_grads(call);
     if (call->is_capture) wf_captured_forward_free(&call->captured);
     call->is_capture = false;
     call->undo = NULL;
@@ -164,6 +174,7 @@ void wf_taped_call_make_room_for_blocks(struct wf_taped_call *call)
     call->blocks = wf_calloc(n, sizeof *call->blocks);
     call->versions = wf_calloc(n, sizeof *call->versions);
     call->base = wf_calloc(n, sizeof *call->base);
+    call->progress = wf_calloc((size_t)call->variant->n_targets + 1, sizeof *call->progress);
 }
 
 /* ---- later ones: replayed ---- */
@@ -213,7 +224,7 @@ static struct wf_block *block_of(const struct wf_taped_call *call, const struct 
     return NULL;
 }
 
-static weft_tensor *result_handle(const struct wf_taped_call *call,
+weft_tensor *wf_taped_call_result(const struct wf_taped_call *call,
                                   const struct wf_program_run *run, int i)
 {
     const struct wf_operand *at = &call->variant->backward->results[i].at;
@@ -223,19 +234,69 @@ static weft_tensor *result_handle(const struct wf_taped_call *call,
                          "compiled");
 }
 
-weft_status wf_taped_call_deliver(const struct wf_taped_call *call,
+/* ---- gradients of the inputs ---- */
+
+static int count_reached(const struct wf_variant *variant, int end)
+{
+    int n = 0;
+
+    for (int i = 0; i < end; i++) n += variant->reaches[i];
+    return n;
+}
+
+/* Then nodes behind the call's have the inputs, WF_NODE_INPUTS each. */
+static bool has_nodes_behind(const struct wf_variant *variant)
+{
+    return count_reached(variant, variant->guards->n_in) > WF_NODE_INPUTS;
+}
+
+weft_status wf_taped_call_deliver(struct wf_taped_call *call,
                                   const struct wf_gradient_target *target, weft_tensor *grad,
                                   const struct wf_tape_node *node, weft_tensor **in_grads)
 {
-    int place = 0;
+    int place;
 
     if (target->leaf) return wf_leaf_accumulate_grad(target->leaf, grad);
     WF_ASSERT(call->variant->reaches[target->input]);
-    for (int i = 0; i < target->input; i++) place += call->variant->reaches[i];
-    if (in_grads[place])
-        WF_TRY(wf_tape_node_add_term((struct wf_tape_node *)node, place, in_grads[place]));
-    in_grads[place] = grad;
+    place = count_reached(call->variant, target->input);
+    if (!has_nodes_behind(call->variant)) {
+        if (in_grads[place])
+            WF_TRY(wf_tape_node_add_term((struct wf_tape_node *)node, place, in_grads[place]));
+        in_grads[place] = grad;
+        return WEFT_OK;
+    }
+    if (call->input_grads[place])
+        WF_TRY(wf_tape_node_add_term(node->producers[place / WF_NODE_INPUTS],
+                                     place % WF_NODE_INPUTS, call->input_grads[place]));
+    weft_release(call->input_grads[place]);
+    call->input_grads[place] = weft_retain(grad);
     return WEFT_OK;
+}
+
+static weft_tensor *zeros_of_input(const struct wf_variant *variant, int i)
+{
+    const struct wf_layout *of = variant->guards->in[i].layout;
+    struct wf_layout *layout = wf_layout_with_placements(of, of->placements);
+    weft_tensor *zeros = new_zeros(layout);
+
+    wf_layout_release(layout);
+    return zeros;
+}
+
+/* Of inputs that are reached from other results than those that backward came from. */
+static void add_missing_input_gradients(struct wf_taped_call *call, weft_tensor **in_grads)
+{
+    const struct wf_variant *variant = call->variant;
+    bool behind = has_nodes_behind(variant);
+    weft_tensor **of = behind ? call->input_grads : in_grads;
+
+    for (int i = 0, place = 0; i < variant->guards->n_in; i++) {
+        weft_tensor *zeros;
+
+        if (!variant->reaches[i] || of[place++]) continue;
+        zeros = zeros_of_input(variant, i);
+        of[place - 1] = behind ? weft_retain(zeros) : zeros;
+    }
 }
 
 static weft_status replay_backward(struct wf_taped_call *call, const struct wf_tape_node *node,
@@ -243,7 +304,7 @@ static weft_status replay_backward(struct wf_taped_call *call, const struct wf_t
 {
     struct wf_variant *variant = call->variant;
     struct wf_program_run run;
-    weft_status status = WEFT_OK;
+    struct wf_leaf_delivery delivery = {call, &run, WEFT_OK};
     double began = wf_monotonic_seconds();
     const char *why;
 
@@ -254,15 +315,19 @@ static weft_status replay_backward(struct wf_taped_call *call, const struct wf_t
     wf_step_draws_restore(variant->forward->draws, call->starts);
     WF_TRY(wf_program_begin_run(variant->backward_program, &run));
     set_bases(call, &run);
+    for (int i = 0; i < variant->n_targets; i++) call->progress[i].delivered = false;
+    run.deliver = wf_taped_call_deliver_in_run;
+    run.payload = &delivery;
     wf_program_run_all(variant->backward_program, &run);
     wf_step_draws_advance(variant->backward->draws);
-    for (int i = 0; i < variant->n_targets && status == WEFT_OK; i++)
-        status = wf_taped_call_deliver(call, &variant->targets[i], result_handle(call, &run, i),
-                                       node, in_grads);
+    for (int i = 0; i < variant->n_targets && delivery.status == WEFT_OK; i++)
+        if (!call->progress[i].delivered)
+            delivery.status = wf_taped_call_deliver(
+                call, &variant->targets[i], wf_taped_call_result(call, &run, i), node, in_grads);
     wf_program_end_run(variant->backward_program, &run);
     variant->backward_replays++;
     wf_compile_times_add(&variant->times, WF_COMPILE_RUN_BACKWARD, began);
-    return status;
+    return delivery.status;
 }
 
 /* ---- nodes ---- */
@@ -271,24 +336,31 @@ static void vjp_compiled_call(const struct wf_tape_node *node, weft_tensor *grad
                               weft_tensor **in_grads)
 {
     struct wf_taped_call *call = node->context;
-    const struct wf_guards *guards = call->variant->guards;
     weft_status status = add_missing_gradients(call);
-    int n = 0;
 
     (void)grad;
+    release_input_grads(call);
     if (status == WEFT_OK)
         status = call->is_capture ? wf_taped_call_capture_backward(call, node, in_grads)
                                   : replay_backward(call, node, in_grads);
     if (status == WEFT_OK) status = wf_taped_call_notify_leaves(call);
     release_grads(call);
-    if (status != WEFT_OK) return;
-    for (int i = 0; i < guards->n_in; i++) {
-        struct wf_layout *layout;
+    if (status == WEFT_OK) add_missing_input_gradients(call, in_grads);
+}
 
-        if (!call->variant->reaches[i] || in_grads[n++]) continue;
-        layout = wf_layout_with_placements(guards->in[i].layout, guards->in[i].layout->placements);
-        in_grads[n - 1] = new_zeros(layout);
-        wf_layout_release(layout);
+/* Inputs v[0] and on of those that are reached. */
+static void vjp_inputs(const struct wf_tape_node *node, weft_tensor *grad, weft_tensor **in_grads)
+{
+    struct wf_taped_call *call = node->context;
+
+    (void)grad;
+    for (int i = 0; i < node->n_in; i++) {
+        weft_tensor **given = &call->input_grads[node->v[0] + i];
+
+        if (!*given) continue;
+        in_grads[i] = wf_taped_call_handle_of(*given);
+        weft_release(*given);
+        *given = NULL;
     }
 }
 
@@ -302,37 +374,69 @@ static void vjp_result(const struct wf_tape_node *node, weft_tensor *grad, weft_
     call->grads[node->v[0]] = weft_retain(grad);
 }
 
-/* The call's node has the inputs that require gradients; each result has a node behind it. */
+static struct wf_tape_node *record_node(struct wf_taped_call *call, weft_tensor *out, wf_vjp *vjp,
+                                        const char *name, weft_tensor *const *in, int n_in)
+{
+    struct wf_tape_node *node = wf_tape_record(out, vjp, name, in, n_in);
+
+    node->context = call;
+    node->release_context = release_call;
+    call->refs++;
+    return node;
+}
+
+/* A node of the call that no result has: a handle keeps it until the scope closes. */
+static struct wf_tape_node *record_hidden_node(struct wf_taped_call *call, const weft_tensor *like,
+                                               wf_vjp *vjp, const char *name,
+                                               weft_tensor *const *in, int n_in)
+{
+    return record_node(call, wf_taped_call_handle_of(like), vjp, name, in, n_in);
+}
+
+/* It has the inputs that are reached, or, where they are too many, the nodes that have them. */
+static struct wf_tape_node *record_node_of_call(struct wf_taped_call *call, const weft_tensor *like,
+                                                weft_tensor *const *in)
+{
+    struct wf_tape_node *behind[WF_NODE_INPUTS], *node;
+    weft_tensor *wanted[WF_COMPILED_INPUTS];
+    int n = 0, n_behind = 0;
+
+    for (int i = 0; i < call->variant->guards->n_in; i++)
+        if (call->variant->reaches[i]) wanted[n++] = in[i];
+    if (!has_nodes_behind(call->variant))
+        return record_hidden_node(call, like, vjp_compiled_call, "compiled", wanted, n);
+    for (int i = 0; i < n; i += WF_NODE_INPUTS) {
+        int left = n - i < WF_NODE_INPUTS ? n - i : WF_NODE_INPUTS;
+
+        behind[n_behind] =
+            record_hidden_node(call, like, vjp_inputs, "compiled inputs", &wanted[i], left);
+        behind[n_behind++]->v[0] = i;
+    }
+    node = record_hidden_node(call, like, vjp_compiled_call, "compiled", NULL, 0);
+    for (int i = 0; i < n_behind; i++) wf_tape_node_add_order_edge(node, behind[i]);
+    return node;
+}
+
+/* Each result has a node, before that of the call. */
 static void record_nodes(struct wf_taped_call *call, weft_tensor *const *in, weft_tensor **out)
 {
     const struct wf_variant *variant = call->variant;
-    weft_tensor *wanted[WF_NODE_INPUTS], *hidden = NULL;
     struct wf_tape_node *node_of_call = NULL;
-    int n = 0;
 
-    for (int i = 0; i < variant->guards->n_in; i++)
-        if (variant->reaches[i]) wanted[n++] = in[i];
     for (int i = 0; i < variant->forward->n_results; i++) {
         struct wf_tape_node *node;
 
         if (!variant->forward->results[i].requires_grad) continue;
-        if (!node_of_call) {
-            hidden =
-                wf_taped_call_handle_of(out[i]); /* which keeps the node until the scope closes */
-            node_of_call = wf_tape_record(hidden, vjp_compiled_call, "compiled", wanted, n);
-            node_of_call->context = call;
-            node_of_call->release_context = release_call;
-            call->refs++;
-        }
-        node = wf_tape_record(out[i], vjp_result, "compiled result", NULL, 0);
-        node->context = call;
-        node->release_context = release_call;
+        if (!node_of_call) node_of_call = record_node_of_call(call, out[i], in);
+        node = record_node(call, out[i], vjp_result, "compiled result", NULL, 0);
         node->v[0] = i;
-        call->refs++;
         wf_tape_node_add_order_edge(node, node_of_call);
     }
     wf_taped_call_begin_awaiting(call);
 }
+
+_Static_assert(WF_COMPILED_INPUTS <= WF_NODE_INPUTS * WF_NODE_INPUTS,
+               "a node has room for nodes of all inputs");
 
 weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_program_run *run,
                                  weft_tensor *const *in, weft_tensor **out)

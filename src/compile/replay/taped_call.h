@@ -23,17 +23,30 @@ void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_capture
  * for the result of something else. */
 weft_status wf_taped_call_warm_up(const weft_tensor *result);
 
+/** What a run may do at the deliver nodes of the backward list, which is ready to run. */
+void wf_variant_plan_deliveries(struct wf_variant *variant);
+
 /** Calls whose tape is gone, kept for the next ones. */
 void wf_taped_calls_free(struct wf_taped_call *call);
 
 /* ---- for the files of a taped call ---- */
+
+/** How far a leaf has come in the backward that runs. */
+struct wf_leaf_progress {
+    bool delivered; /* it has this term, */
+    bool heard;     /* and its hook does not count on the term any more */
+};
 
 /** A call whose results require gradients, until its tape is gone. */
 struct wf_taped_call {
     struct wf_taped_call *next; /* among the idle ones */
     struct wf_variant *variant;
     weft_tensor **grads; /* of the results, as backward brings them; one reference each */
-    int refs;            /* of the nodes */
+    /* of the inputs that are reached, where they are too many for one node: between its vjp and
+       those of the nodes behind it, one reference each */
+    weft_tensor *input_grads[WF_COMPILED_INPUTS];
+    struct wf_leaf_progress *progress; /* by target; NULL: no backward list yet */
+    int refs;                          /* of the nodes */
     /* a replay: by storage of the backward list, where forward storages lie */
     char **base;
     struct wf_block **blocks;
@@ -48,21 +61,34 @@ struct wf_taped_call {
 
 /** A handle of the open scope to the same bytes. */
 weft_tensor *wf_taped_call_handle_of(const weft_tensor *t);
-/** Room for the blocks that the backward list reads. */
+/** Room for the blocks that the backward list reads, and for its targets' progress. */
 void wf_taped_call_make_room_for_blocks(struct wf_taped_call *call);
 
 /** Leaves' gradient hooks wait for this call's backward / no longer do, without it / have got all
- * of it (awaited_leaves.c). */
+ * of it (leaf_gradients.c). */
 void wf_taped_call_begin_awaiting(struct wf_taped_call *call);
 void wf_taped_call_stop_awaiting(struct wf_taped_call *call);
 weft_status wf_taped_call_notify_leaves(struct wf_taped_call *call);
+
+/** What a run of the backward list does at its deliver nodes: of `wf_program_run`, whose payload is
+ * the delivery. */
+struct wf_leaf_delivery {
+    struct wf_taped_call *call;
+    struct wf_program_run *run;
+    weft_status status;
+};
+void wf_taped_call_deliver_in_run(int result, void *delivery);
+
+/** Result i of the backward list in this run, as a handle of the open scope. */
+weft_tensor *wf_taped_call_result(const struct wf_taped_call *call,
+                                  const struct wf_program_run *run, int i);
 
 /** The backward that is recorded, of the call that captured (first_backward.c). */
 weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
                                            const struct wf_tape_node *node, weft_tensor **in_grads);
 
 /** Add a term of a gradient to its leaf, or to an input of the call's node: the last one of an
- * input stays in in_grads. */
-weft_status wf_taped_call_deliver(const struct wf_taped_call *call,
+ * input stays in in_grads, or in the call's input_grads. */
+weft_status wf_taped_call_deliver(struct wf_taped_call *call,
                                   const struct wf_gradient_target *target, weft_tensor *grad,
                                   const struct wf_tape_node *node, weft_tensor **in_grads);

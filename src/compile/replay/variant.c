@@ -235,6 +235,7 @@ weft_status wf_variant_finish(struct wf_variant *variant)
         variant->saved = wf_passes_run_on_pair(variant->forward, backward, variant->passes_off);
         WF_TRY(improve_and_plan(variant, backward, &variant->backward_moves,
                                 &variant->backward_program));
+        wf_variant_plan_deliveries(variant);
         for (int i = 0; i < backward->n_nodes; i++)
             wf_list_node_visit_storages(backward, &backward->nodes[i], note_forward_read, variant);
         for (int i = 0; i < backward->n_results; i++)

@@ -17,6 +17,9 @@ struct wf_taped_call;
 struct wf_gradient_target {
     weft_tensor *leaf; /* one reference; NULL: an input */
     int input;         /* -1: a leaf */
+    /* where a node of the list delivers it: */
+    bool is_last_use;  /* nothing else is read of its bytes or lies in them; */
+    bool leaf_is_free; /* no later node reads the leaf */
 };
 
 struct wf_variant {

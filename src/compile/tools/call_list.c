@@ -360,6 +360,8 @@ static weft_status add_node(struct build *b)
     case WF_LIST_FILL:
         b->fills[b->node->out[0].storage] = b->node;
         break;
+    case WF_LIST_DELIVER: /* the gradient is a result too */
+        break;
     case WF_LIST_UPDATE:
         return refuse(b, "an optimizer's step cannot be written: leave it out of the function");
     case WF_LIST_FUSED:

@@ -9,6 +9,7 @@
 
 #include <weft/ops.h>
 
+#include "base/recorder.h"
 #include "nn/layer_construction.h"
 
 static const int positions_first[] = {1, 0, 2, 3};
@@ -55,11 +56,17 @@ weft_status wf_kv_cache_check_room(const struct wf_kv_cache *cache, const char *
     return WEFT_OK;
 }
 
+void wf_kv_cache_tell_recorder(const struct wf_kv_cache *cache, const char *layer)
+{
+    if (cache->room) wf_recorder_leave("%s: a cache counts its tokens on the host", layer);
+}
+
 weft_status wf_kv_cache_append(struct wf_kv_cache *cache, weft_tensor *k, weft_tensor *v)
 {
     int64_t tokens;
 
     if (!k || !v) return weft_error_status();
+    wf_kv_cache_tell_recorder(cache, "attention");
     tokens = weft_size(k, 1);
     WF_TRY(wf_kv_cache_check_room(cache, "attention", tokens));
     WF_TRY(alloc_kv_tensors(cache, k, v));
