@@ -95,7 +95,7 @@ struct given_step {
     struct wf_optimizer_item item;
 };
 
-static void give_item(void *self)
+static void run_kernels_of_step(void *self)
 {
     struct given_step *given = self;
 
@@ -104,19 +104,21 @@ static void give_item(void *self)
     wf_optimizer_kernels_on(given->optim->device)->step(&given->item, 1);
 }
 
-void wf_optim_give_step(weft_optim *optim, struct wf_optim_slot *slot, enum wf_optimizer_kind loop,
-                        const struct wf_optimizer_step_arrays *arrays, wf_optim_prepare *prepare)
+void wf_optim_run_step_kernels(weft_optim *optim, struct wf_optim_slot *slot,
+                               enum wf_optimizer_kind loop,
+                               const struct wf_optimizer_step_arrays *arrays,
+                               wf_optim_prepare *prepare)
 {
     struct given_step step = {optim, slot, prepare, {.loop = loop, .arrays = *arrays}}, *kept;
 
     if (!wf_capture_of_thread) {
-        give_item(&step);
+        run_kernels_of_step(&step);
         return;
     }
     kept = WF_NEW(struct given_step);
     *kept = step;
     wf_capture_add_call(
-        (struct wf_changing_call){.give = give_item, .release = wf_free, .self = kept});
+        (struct wf_changing_call){.give = run_kernels_of_step, .release = wf_free, .self = kept});
 }
 
 /* The recorder runs the kernels of the items, which it may find other addresses for. */

@@ -181,7 +181,7 @@ static void muon_adamw_step(weft_optim *optim, struct wf_optim_slot *slot,
 {
     for (int s = 0; s < WF_STEP_STATES; s++)
         arrays->state[s] = s + 1 < WF_STEP_STATES ? arrays->state[s + 1] : NULL;
-    wf_optim_give_step(optim, slot, WF_STEP_ADAM, arrays, prepare_adamw_step);
+    wf_optim_run_step_kernels(optim, slot, WF_STEP_ADAM, arrays, prepare_adamw_step);
 }
 
 static void prepare_momentum_step(struct wf_optimizer_step *step, struct wf_optim_slot *slot,
@@ -211,7 +211,7 @@ static weft_tensor *compute_momentum_direction(weft_optim *optim, struct wf_opti
     if (!direction || wf_is_meta(direction)) return direction;
     taken.rounded = NULL; /* w is not written yet */
     taken.state[1] = direction->data;
-    wf_optim_give_step(optim, slot, WF_STEP_MUON, &taken, prepare_momentum_step);
+    wf_optim_run_step_kernels(optim, slot, WF_STEP_MUON, &taken, prepare_momentum_step);
     return direction;
 }
 
@@ -252,7 +252,7 @@ static weft_status muon_matrix_step(weft_optim *optim, struct wf_optim_slot *slo
     arrays->g = direction->data;
     arrays->grad_dtype = arrays->dtype;
     arrays->state[0] = NULL;
-    wf_optim_give_step(optim, slot, WF_STEP_SGD, arrays, prepare_matrix_step);
+    wf_optim_run_step_kernels(optim, slot, WF_STEP_SGD, arrays, prepare_matrix_step);
     return WEFT_OK;
 }
 

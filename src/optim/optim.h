@@ -159,8 +159,10 @@ void wf_optim_capture_step(weft_optim *optim, int n_items);
 void wf_optim_capture_count(struct wf_optim_slot *slot);
 /** Their kernels, with the constants of `prepare`; in a step that is being captured those of each
  *  launch. */
-void wf_optim_give_step(weft_optim *optim, struct wf_optim_slot *slot, enum wf_optimizer_kind loop,
-                        const struct wf_optimizer_step_arrays *arrays, wf_optim_prepare *prepare);
+void wf_optim_run_step_kernels(weft_optim *optim, struct wf_optim_slot *slot,
+                               enum wf_optimizer_kind loop,
+                               const struct wf_optimizer_step_arrays *arrays,
+                               wf_optim_prepare *prepare);
 /** The same for a recorder (base/recorder.h), which runs the kernels. */
 void wf_optim_record_update(weft_optim *optim, struct wf_optim_slot *const *slots, int n_slots,
                             const struct wf_optimizer_item *items, int n_items, int steps);

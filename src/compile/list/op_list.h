@@ -34,7 +34,7 @@ struct wf_storage {
     bool written;       /* by some node */
     bool kept_by_calls; /* of a backward list, WF_STORAGE_FORWARD: it is read, so calls keep it */
     bool from_host;     /* made, but filled by other code than ops before a node reads it */
-    bool stays;         /* external, here or in the list that this one belongs to */
+    bool keeps_address; /* external, here or in the list that this one belongs to */
     int index;
     int same_as; /* kept: its block is that of storage same_as - 1; 0: it has its own */
     int64_t bytes;

@@ -5,15 +5,11 @@
  * written, without rounding it in between: so the pass is off by itself. On the CPU they run behind
  * the product, with the same bits and in the same time.
  */
-#include <string.h>
-
-#include "base/error.h"
 #include "base/mem.h"
 #include "base/settings/knob.h"
+#include "compile/list/made_plan.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/rename.h"
-#include "dtensor/dispatch/plan_cache.h"
-#include "kernels/device_kernels.h"
 #include "ops/op_table.h"
 
 enum { FARTHEST = 64 }; /* nodes between the two */
@@ -217,51 +213,28 @@ static const char *name_of_joined_node(const struct match *m)
     return names[m->epilogue];
 }
 
-static void set_operand(struct wf_op_plan *plan, int i, struct wf_layout *layout)
-{
-    plan->used[i] = wf_layout_retain(layout);
-    plan->kernel.in[i] = &plan->used[i]->desc;
-}
-
 /* NULL: the kernel refuses. */
 static struct wf_op_plan *plan_of_joined_node(const struct match *m,
                                               const struct wf_op_plan *product,
                                               const struct wf_op_plan *other)
 {
-    struct wf_op_plan *plan = WF_NEW(struct wf_op_plan);
+    struct wf_op_plan *plan = wf_made_plan_new_like(product);
     int last = m->epilogue == WF_EPILOGUE_ADD ? 3 : 2; /* behind the place of a bias */
 
-    plan->op = product->op;
     plan->name = name_of_joined_node(m);
-    plan->attrs = product->attrs;
-    plan->attr_words = product->attr_words;
-    plan->way = product->way;
-    plan->device = product->device;
-    plan->refs = 1;
-    memcpy(plan->absent, product->absent, sizeof plan->absent);
     if (m->summed)
         plan->attrs.linear_dw.summed = (uint8_t)m->summed;
     else
         plan->attrs.linear.epilogue = (uint8_t)m->epilogue;
     for (int i = 0; i < product->n_in; i++)
-        if (product->used[i]) set_operand(plan, i, product->used[i]);
-    if (m->beside >= 0) set_operand(plan, last, other->used[m->beside]);
+        if (product->used[i]) plan->used[i] = wf_layout_retain(product->used[i]);
+    if (m->beside >= 0) plan->used[last] = wf_layout_retain(other->used[m->beside]);
     plan->n_in = m->beside >= 0 ? (uint8_t)(last + 1) : product->n_in;
     plan->out[0] = wf_layout_retain(product->out[0]);
     if (m->keeps || m->summed)
         plan->out[1] = wf_layout_retain(m->keeps ? product->out[0] : other->out[0]);
     plan->n_out = plan->out[1] ? 2 : 1;
-    plan->kernel.op = plan->name;
-    plan->kernel.attrs = &plan->attrs;
-    plan->kernel.n_in = plan->n_in;
-    plan->kernel.n_out = plan->n_out;
-    for (int j = 0; j < plan->n_out; j++) plan->kernel.out[j] = &plan->out[j]->desc;
-    if (wf_prepare_kernel_on((weft_device)plan->device, (enum wf_kernel)wf_ops[plan->op].kernel,
-                             &plan->kernel) == WEFT_OK)
-        return plan;
-    weft_error_clear();
-    wf_op_plan_release_context(plan);
-    return NULL;
+    return wf_made_plan_prepare(plan);
 }
 
 static bool join_nodes(struct walk *walk, const struct match *m)

@@ -5,9 +5,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/mem.h"
-#include "dtensor/dispatch/plan_cache.h"
-#include "kernels/device_kernels.h"
-#include "ops/op_table.h"
+#include "compile/list/made_plan.h"
 
 struct wf_list_node *wf_piece_add_node(struct wf_op_list *list, enum wf_list_node_kind kind,
                                        const struct wf_list_node *like)
@@ -105,34 +103,17 @@ static struct wf_layout *layout_of_rows(const struct wf_tensor_desc *desc, int d
 struct wf_op_plan *wf_piece_plan(const struct wf_op_plan *whole, int dim, int64_t count,
                                  bool keeps_strides)
 {
-    struct wf_op_plan *plan = WF_NEW(struct wf_op_plan);
+    struct wf_op_plan *plan = wf_made_plan_new_like(whole);
     const struct wf_kernel_call *from = &whole->kernel;
-    struct wf_kernel_call *k = &plan->kernel;
 
-    plan->op = whole->op;
-    plan->name = whole->name;
-    plan->attrs = whole->attrs;
-    plan->attr_words = whole->attr_words;
-    plan->way = whole->way;
-    plan->device = whole->device;
     plan->n_in = whole->n_in;
     plan->n_out = 1;
-    plan->refs = 1;
-    memcpy(plan->absent, whole->absent, sizeof plan->absent);
-    *k = (struct wf_kernel_call){
-        .op = from->op, .n_in = from->n_in, .n_out = 1, .attrs = &plan->attrs};
-    for (int i = 0; i < from->n_in; i++) {
-        if (!from->in[i]) continue;
-        plan->used[i] = i ? layout_of_rows(from->in[i], -1, 0, true)
-                          : layout_of_rows(from->in[0], dim, count, keeps_strides);
-        k->in[i] = &plan->used[i]->desc;
-    }
+    for (int i = 0; i < from->n_in; i++)
+        if (from->in[i])
+            plan->used[i] = i ? layout_of_rows(from->in[i], -1, 0, true)
+                              : layout_of_rows(from->in[0], dim, count, keeps_strides);
     plan->out[0] = layout_of_rows(from->out[0], dim, count, false);
-    k->out[0] = &plan->out[0]->desc;
-    if (wf_prepare_kernel_on(WEFT_CPU, wf_ops[plan->op].kernel, k) == WEFT_OK) return plan;
-    weft_error_clear();
-    wf_op_plan_release_context(plan);
-    return NULL;
+    return wf_made_plan_prepare(plan);
 }
 
 /* Takes over the plan. */

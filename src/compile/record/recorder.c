@@ -31,7 +31,7 @@ static int add_external(struct wf_list_recorder *r, struct wf_block *block)
 {
     int s = wf_op_list_add_storage(r->list,
                                    (struct wf_storage){.kind = WF_STORAGE_EXTERNAL,
-                                                       .stays = true,
+                                                       .keeps_address = true,
                                                        .category = block->category,
                                                        .device = (uint8_t)wf_block_device(block),
                                                        .bytes = block->bytes,
@@ -85,7 +85,7 @@ void wf_recording_add_forward(struct wf_list_recorder *r, struct wf_block *block
                                                       .index = index,
                                                       .device = (uint8_t)wf_block_device(block),
                                                       .bytes = block->bytes,
-                                                      .stays = of->stays,
+                                                      .keeps_address = of->keeps_address,
                                                       .base = of->base}));
 }
 

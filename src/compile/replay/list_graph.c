@@ -35,7 +35,7 @@ struct wf_list_graph {
     int64_t launches;
     char why[WHY_BYTES]; /* it will have no graph; empty: it may */
     struct reach *reach; /* by storage */
-    struct wf_block *own;
+    struct wf_block *places;
     char **base;                    /* by storage: where the captured calls have it */
     struct changing_call *changing; /* by call */
     struct wf_graph *captured;
@@ -55,8 +55,8 @@ static void free_capture(struct wf_list_graph *graph)
 {
     wf_graph_free(graph->captured);
     graph->captured = NULL;
-    if (graph->own) wf_block_release(graph->own);
-    graph->own = NULL;
+    if (graph->places) wf_block_release(graph->places);
+    graph->places = NULL;
     wf_free(graph->reach);
     wf_free(graph->base);
     wf_free(graph->changing);
@@ -136,7 +136,7 @@ static bool note_reach(struct wf_list_graph *graph, const struct wf_operand *o, 
     reach->used = true;
     reach->written |= write;
     if (storage->kind == WF_STORAGE_MADE) reach->end = storage->bytes;
-    if (storage->kind == WF_STORAGE_MADE || storage->stays || bytes == 0) return true;
+    if (storage->kind == WF_STORAGE_MADE || storage->keeps_address || bytes == 0) return true;
     if (bytes < 0) return false;
     if (reach->end == reach->first) reach->first = reach->end = o->offset;
     if (o->offset < reach->first) reach->first = o->offset;
@@ -154,7 +154,7 @@ static bool note_reach_of_update(struct wf_list_graph *graph, const struct wf_li
         int64_t bytes = arrays->count * (int64_t)wf_dtypes[arrays->grad_dtype].size;
         int parameter = node->arrays[2 * i].storage;
 
-        known &= parameter >= 0 && graph->list->storages[parameter].stays;
+        known &= parameter >= 0 && graph->list->storages[parameter].keeps_address;
         if (parameter >= 0) graph->reach[parameter].used = graph->reach[parameter].written = true;
         known &= note_reach(graph, &node->arrays[2 * i + 1], bytes, false);
     }
@@ -178,7 +178,7 @@ static bool has_place(const struct wf_list_graph *graph, int s)
     const struct wf_storage *storage = &graph->list->storages[s];
     const struct reach *reach = &graph->reach[s];
 
-    if (storage->stays) return false;
+    if (storage->keeps_address) return false;
     if (storage->kind == WF_STORAGE_MADE && (!storage->kept || storage->same_as)) return false;
     return reach->end > reach->first;
 }
@@ -193,7 +193,7 @@ static int64_t place_behind(int64_t at, const char *like)
 
 /* Bytes of all places; with `base`, set there where each storage begins. */
 static int64_t lay_out(const struct wf_list_graph *graph, const struct wf_program_run *run,
-                       char *own, char **base)
+                       char *places, char **base)
 {
     int64_t at = 0;
 
@@ -203,25 +203,25 @@ static int64_t lay_out(const struct wf_list_graph *graph, const struct wf_progra
         if (base) base[s] = run->base[s];
         if (!has_place(graph, s)) continue;
         at = place_behind(at, run->base[s] + reach->first);
-        if (base) base[s] = own + at - reach->first;
+        if (base) base[s] = places + at - reach->first;
         at += reach->end - reach->first;
     }
     return at;
 }
 
 /* Addresses of the captured calls: the run's, but for what lies elsewhere in each run. */
-static bool make_places(struct wf_list_graph *graph, const struct wf_program_run *run)
+static bool allocate_places(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
     const struct wf_op_list *list = graph->list;
     bool no_error = weft_error_status() == WEFT_OK;
     int64_t bytes = lay_out(graph, run, NULL, NULL);
 
-    if (bytes) graph->own = wf_block_new_on(WEFT_CUDA, (size_t)bytes, WF_MEM_ACTIVATIONS);
-    if (bytes && !graph->own) {
+    if (bytes) graph->places = wf_block_new_on(WEFT_CUDA, (size_t)bytes, WF_MEM_ACTIVATIONS);
+    if (bytes && !graph->places) {
         if (no_error) weft_error_clear(); /* it runs without a graph */
         return false;
     }
-    lay_out(graph, run, graph->own ? graph->own->data : NULL, graph->base);
+    lay_out(graph, run, graph->places ? graph->places->data : NULL, graph->base);
     for (int s = 0; s < list->n_storages; s++)
         if (list->storages[s].same_as) graph->base[s] = graph->base[list->storages[s].same_as - 1];
     return true;
@@ -244,7 +244,7 @@ static bool find_places(struct wf_list_graph *graph, const struct wf_program_run
                      "layout",
                      node->name);
     }
-    if (!graph->why[0] && !make_places(graph, run))
+    if (!graph->why[0] && !allocate_places(graph, run))
         snprintf(graph->why, sizeof graph->why, "there is no memory for its inputs and results");
     return !graph->why[0];
 }
@@ -278,7 +278,7 @@ static bool fixed_addresses_are_unchanged(const struct wf_list_graph *graph,
                                           const struct wf_program_run *run)
 {
     for (int s = 0; s < graph->list->n_storages; s++)
-        if (graph->list->storages[s].stays && run->base[s] != graph->base[s]) return false;
+        if (graph->list->storages[s].keeps_address && run->base[s] != graph->base[s]) return false;
     return true;
 }
 
@@ -289,8 +289,8 @@ static void range_of(const struct wf_list_graph *graph, const struct wf_program_
     const struct wf_storage *storage = &graph->list->storages[s];
     const struct reach *reach = &graph->reach[s];
 
-    *first = run->base[s] + (storage->stays ? 0 : reach->first);
-    *end = run->base[s] + (storage->stays ? storage->bytes : reach->end);
+    *first = run->base[s] + (storage->keeps_address ? 0 : reach->first);
+    *end = run->base[s] + (storage->keeps_address ? storage->bytes : reach->end);
     if (*end == *first) (*end)++;
 }
 
@@ -304,7 +304,7 @@ static bool storages_meet(const struct wf_list_graph *graph, const struct wf_pro
     for (int a = 0; a < list->n_storages; a++) {
         const char *first, *end, *other_first, *other_end;
 
-        if (list->storages[a].kind == WF_STORAGE_MADE || list->storages[a].stays ||
+        if (list->storages[a].kind == WF_STORAGE_MADE || list->storages[a].keeps_address ||
             !graph->reach[a].used)
             continue;
         range_of(graph, run, a, &first, &end);

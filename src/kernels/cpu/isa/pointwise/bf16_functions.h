@@ -8,7 +8,7 @@
 
 /** Round to nearest even. What is no number comes from bf16 here, so that its lower bits are 0, and
  * stays one; a scalar is made so by bf16_scalar. */
-static inline wf_bf16 bf16_of_computed(float value)
+static inline wf_bf16 bf16_from_computed(float value)
 {
     uint32_t bits = bits_f32(value);
     uint16_t upper = (uint16_t)(bits >> 16), lower = (uint16_t)bits;
@@ -19,7 +19,7 @@ static inline wf_bf16 bf16_of_computed(float value)
 static inline float bf16_scalar(double v) { return v != v ? (float)NAN : (float)v; }
 
 /** e^x for x <= 0, 0 below 2^-126. */
-static inline float brief_exp(float x)
+static inline float exp_for_bf16(float x)
 {
     float y = x < -87.0f ? -87.0f : x, shifted, r, p;
 
@@ -32,10 +32,10 @@ static inline float brief_exp(float x)
     return x < -87.0f ? 0.0f : p;
 }
 
-static inline float brief_gauss(float x) { return brief_exp(-0.5f * x * x); }
+static inline float gauss_for_bf16(float x) { return exp_for_bf16(-0.5f * x * x); }
 
 /** As normcdf_f32. */
-static inline float brief_normcdf(float x)
+static inline float normcdf_for_bf16(float x)
 {
     float t = magnitude_f32(x), w, u, p = 0.00467579619f;
 
@@ -46,11 +46,11 @@ static inline float brief_normcdf(float x)
     p = p * u + 0.229957391f;
     p = p * u - 0.509443754f;
     p = p * u + 0.729086746f;
-    p = brief_gauss(x) * w * p;
+    p = gauss_for_bf16(x) * w * p;
     return x > 0 ? 1.0f - p : p;
 }
 
-static inline float brief_dgelu(float x)
+static inline float dgelu_for_bf16(float x)
 {
-    return brief_normcdf(x) + x * 0.39894228f * brief_gauss(x);
+    return normcdf_for_bf16(x) + x * 0.39894228f * gauss_for_bf16(x);
 }

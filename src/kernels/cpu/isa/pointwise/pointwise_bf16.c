@@ -8,10 +8,10 @@
 #undef WF_SCALAR
 #undef WF_NORMCDF
 #undef WF_DGELU
-#define WF_STORE(t) bf16_of_computed(t)
+#define WF_STORE(t) bf16_from_computed(t)
 #define WF_SCALAR(v) bf16_scalar(v)
-#define WF_NORMCDF(v) brief_normcdf(v)
-#define WF_DGELU(v) brief_dgelu(v)
+#define WF_NORMCDF(v) normcdf_for_bf16(v)
+#define WF_DGELU(v) dgelu_for_bf16(v)
 
 #define WF_LIBM_BY_BLOCKS
 #define WF_SIGN_BIT 0x8000u
