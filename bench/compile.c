@@ -4,11 +4,16 @@
  *
  * run: compile
  * run: mpiexec -n 2 compile gpt
+ * run: mpiexec -n 2 compile gpt.12x768
  * run: mpiexec -n 2 compile mlp
+ * run: mpiexec -n 2 compile decode
  * run: compile vs_hand
  *
- * Training is forward, backward and AdamW, of a GPT 6x384 (context 256, batch 8, vocabulary 256)
- * and of an MLP 1024-4096-1024 with 16 tokens. Steps of both kinds take turns in one process.
+ * Training is forward, backward and AdamW, of a GPT 6x384 (context 256, batch 8, vocabulary 256),
+ * one of 12x768 (batch 4, vocabulary 50,304), and an MLP 1024-4096-1024 with 16 tokens. Decoding is
+ * one token of a Llama 6x384 with a cache of 256, compiled in segments (docs/concepts/compile.md,
+ * Limits) and always at the same place, so that each token replays. Steps of both kinds take turns
+ * in one process.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,9 +89,6 @@ static void measure_chain(void)
     }
     bench_line(bench_median(copy, ROUNDS) / bench_median(replay, ROUNDS), "ratio",
                "compile.chain_bandwidth");
-    if (getenv("BENCH_MIN"))
-        printf("min copy %g replay %g plain %g\n", 1e3 * copy[0], 1e3 * replay[0],
-               (bench_median(plain, ROUNDS), 1e3 * plain[0]));
     bench_line(bench_median(plain, ROUNDS) / bench_median(replay, ROUNDS), "ratio",
                "compile.chain_vs_eager");
     weft_compiled_release(compiled);
@@ -187,9 +189,9 @@ static weft_status train_mlp(weft_tensor *const *in, int n, weft_tensor **out, i
     return bench_finish_step(t, out);
 }
 
-static weft_tensor *tokens(int64_t first)
+static weft_tensor *tokens(int64_t batch, int64_t context, int64_t first)
 {
-    int64_t shape[] = {8, 256};
+    int64_t shape[] = {batch, context};
     weft_tensor *t = bench_need(weft_empty(WEFT_I32, shape, 2));
     int32_t *data = weft_data(t);
 
@@ -197,17 +199,27 @@ static weft_tensor *tokens(int64_t first)
     return t;
 }
 
+static void build_gpt_like(struct bench_training *t, weft_mesh *mesh, weft_gpt_config config,
+                           int64_t batch)
+{
+    config.context = 256;
+    config.act = WEFT_GELU_TANH;
+    t->model = bench_need(weft_gpt(config));
+    WEFT_CHECK(weft_parallelize_module(t->model, mesh, weft_gpt_plan()));
+    t->in[0] = tokens(batch, config.context, 1);
+    t->in[1] = tokens(batch, config.context, 2);
+}
+
 static void build_gpt(struct bench_training *t, weft_mesh *mesh)
 {
-    t->model = bench_need(weft_gpt((weft_gpt_config){.vocab = 256,
-                                                     .context = 256,
-                                                     .width = 384,
-                                                     .heads = 6,
-                                                     .layers = 6,
-                                                     .act = WEFT_GELU_TANH}));
-    WEFT_CHECK(weft_parallelize_module(t->model, mesh, weft_gpt_plan()));
-    t->in[0] = tokens(1);
-    t->in[1] = tokens(2);
+    build_gpt_like(t, mesh, (weft_gpt_config){.vocab = 256, .width = 384, .heads = 6, .layers = 6},
+                   8);
+}
+
+static void build_large_gpt(struct bench_training *t, weft_mesh *mesh)
+{
+    build_gpt_like(t, mesh,
+                   (weft_gpt_config){.vocab = 50304, .width = 768, .heads = 12, .layers = 12}, 4);
 }
 
 static void build_mlp(struct bench_training *t, weft_mesh *mesh)
@@ -224,21 +236,32 @@ static void build_mlp(struct bench_training *t, weft_mesh *mesh)
     }
 }
 
-static struct bench_training open_training(weft_mesh *mesh, bool is_gpt)
+struct kind {
+    const char *name;
+    weft_compiled_function *step;
+    void (*build)(struct bench_training *t, weft_mesh *mesh);
+    int rounds;
+};
+
+static const struct kind kinds[] = {{"gpt", bench_train_gpt, build_gpt, 11},
+                                    {"gpt.12x768", bench_train_gpt, build_large_gpt, 5},
+                                    {"mlp", train_mlp, build_mlp, 101}};
+
+static struct bench_training open_training(weft_mesh *mesh, const struct kind *kind)
 {
-    struct bench_training t = {.function = is_gpt ? bench_train_gpt : train_mlp};
+    struct bench_training t = {.function = kind->step};
 
     weft_manual_seed(1);
-    (is_gpt ? build_gpt : build_mlp)(&t, mesh);
+    kind->build(&t, mesh);
     t.adam = bench_need(weft_adamw(t.model, (weft_adamw_config){.lr = 3e-4}));
     return t;
 }
 
 /* Of the third step on, in a scope of its own. */
-static double peak_of(weft_mesh *mesh, bool is_gpt, bool compiled)
+static double peak_of(weft_mesh *mesh, const struct kind *kind, bool compiled)
 {
     weft_scope *scope = weft_scope_open();
-    struct bench_training t = open_training(mesh, is_gpt);
+    struct bench_training t = open_training(mesh, kind);
     double peak;
 
     if (compiled) t.compiled = compile(t.function, &t);
@@ -258,10 +281,10 @@ static double one_step(weft_mesh *mesh, struct bench_training *t)
 }
 
 /* The first call after a warm-up. */
-static double first_warm_step(weft_mesh *mesh, bool is_gpt)
+static double first_warm_step(weft_mesh *mesh, const struct kind *kind)
 {
     weft_scope *scope = weft_scope_open();
-    struct bench_training t = open_training(mesh, is_gpt);
+    struct bench_training t = open_training(mesh, kind);
     double seconds;
 
     t.compiled = compile(t.function, &t);
@@ -272,14 +295,15 @@ static double first_warm_step(weft_mesh *mesh, bool is_gpt)
     return seconds;
 }
 
-static void measure_training(weft_mesh *mesh, const char *name, int rounds)
+static void measure_training(weft_mesh *mesh, const struct kind *kind, int rounds)
 {
-    bool is_gpt = strcmp(name, "gpt") == 0, speaks = weft_world_rank() == 0;
-    double plain_peak = peak_of(mesh, is_gpt, false), peak = peak_of(mesh, is_gpt, true);
-    double warm = first_warm_step(mesh, is_gpt);
+    const char *name = kind->name;
+    bool speaks = weft_world_rank() == 0;
+    double plain_peak = peak_of(mesh, kind, false), peak = peak_of(mesh, kind, true);
+    double warm = first_warm_step(mesh, kind);
     weft_scope *scope = weft_scope_open();
-    struct bench_training plain = open_training(mesh, is_gpt);
-    struct bench_training t = open_training(mesh, is_gpt);
+    struct bench_training plain = open_training(mesh, kind);
+    struct bench_training t = open_training(mesh, kind);
     double *eager = bench_need(malloc((size_t)rounds * sizeof *eager));
     double *replay = bench_need(malloc((size_t)rounds * sizeof *replay));
     double cold;
@@ -316,6 +340,74 @@ static void measure_training(weft_mesh *mesh, const char *name, int rounds)
     weft_scope_close(scope);
 }
 
+/* ---- decoding ---- */
+
+enum { DECODE_CONTEXT = 256, DECODED = 101 };
+
+static weft_status decode(weft_tensor *const *in, int n, weft_tensor **out, int n_out, void *state)
+{
+    (void)n, (void)n_out;
+    out[0] = weft_gpt_next(state, in[0]);
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+struct decoding {
+    weft_module *llama;
+    weft_tensor *token;
+    weft_compiled *compiled; /* NULL: as it is */
+};
+
+static void decode_token(void *payload)
+{
+    struct decoding *d = payload;
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *out;
+
+    WEFT_CHECK(weft_module_cache_rewind(d->llama, DECODE_CONTEXT - 1));
+    if (d->compiled)
+        WEFT_CHECK(weft_compiled_call(d->compiled, &d->token, 1, &out, 1));
+    else
+        WEFT_CHECK(decode(&d->token, 1, &out, 1, d->llama));
+    weft_scope_close(scope);
+}
+
+static void measure_decode(weft_mesh *mesh)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *prompt = tokens(1, DECODE_CONTEXT - 1, 1), *token = tokens(1, 1, 5), *out;
+    double plain[DECODED], replay[DECODED];
+    struct decoding as_it_is, compiled;
+    weft_module *llama;
+
+    llama = bench_need(weft_llama(
+        (weft_llama_config){.vocab = 256, .width = 384, .heads = 6, .layers = 6, .hidden = 1024}));
+    WEFT_CHECK(weft_parallelize_module(llama, mesh, weft_gpt_plan()));
+    weft_module_train(llama, false);
+    weft_no_grad_open();
+    WEFT_CHECK(weft_module_cache(llama, DECODE_CONTEXT));
+    WEFT_CHECK(decode(&prompt, 1, &out, 1, llama));
+    as_it_is = (struct decoding){llama, token, NULL};
+    compiled = (struct decoding){
+        llama, token,
+        bench_need(weft_compile(decode, llama, (weft_compile_config){.name = "bench decode"}))};
+    for (int i = 0; i < 4; i++) bench_steps(mesh, 1, decode_token, &compiled);
+    for (int i = 0; i < DECODED; i++) {
+        plain[i] = bench_steps(mesh, 1, decode_token, &as_it_is).min;
+        replay[i] = bench_steps(mesh, 1, decode_token, &compiled).min;
+    }
+    if (weft_world_rank() == 0) {
+        bench_line(1e6 * bench_median(replay, DECODED), "us", "compile.token_us.decode");
+        bench_line(bench_median(plain, DECODED) / bench_median(replay, DECODED), "ratio",
+                   "compile.vs_eager.decode");
+        bench_line((double)weft_compiled_get_counts(compiled.compiled).replays, "calls",
+                   "compile.replays.decode");
+    }
+    WEFT_CHECK(weft_no_grad_close());
+    weft_compiled_release(compiled.compiled);
+    weft_module_release(llama);
+    weft_scope_close(scope);
+}
+
 /* ---- beside the steps that are written by hand ---- */
 
 enum { RANKS = 2, PAIRS = 3 };
@@ -343,14 +435,17 @@ static void measure_beside_hand(void)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    int rounds = argc > 2 ? atoi(argv[2]) : strcmp(what, "gpt") == 0 ? 11 : 101;
+    int rounds = argc > 2 ? atoi(argv[2]) : 0;
 
     if (strcmp(what, "vs_hand") == 0) return measure_beside_hand(), EXIT_SUCCESS;
     WEFT_CHECK(weft_init(&argc, &argv));
     if (*what) {
         weft_mesh *mesh = bench_need(weft_mesh_new(WEFT_CPU, "tp=%d", weft_world_size()));
 
-        measure_training(mesh, what, rounds);
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            if (strcmp(what, kinds[i].name) == 0)
+                measure_training(mesh, &kinds[i], rounds > 0 ? rounds : kinds[i].rounds);
+        if (strcmp(what, "decode") == 0) measure_decode(mesh);
         weft_mesh_release(mesh);
     } else {
         measure_chain();
