@@ -31,6 +31,9 @@ struct wf_changing_call {
     /** Give the kernels, with the numbers of the step that advance came to: as many kernels in
      * every step. NULL: there are none. */
     void (*give)(void *self);
+    /** Of a step of an optimizer: the kernels of one of its items alone. NULL: they are given
+     * together. */
+    void (*give_item)(void *self, int item);
     /** Called before and after the launch, that of the capture too; NULL: nothing. */
     void (*around_launch)(void *self, bool after);
     void (*release)(void *self); /* NULL: nothing */

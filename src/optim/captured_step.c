@@ -14,7 +14,8 @@ struct captured_step {
     int steps; /* of the optimizer: 1, or 0 for one parameter's update in backward */
     int n_slots, n_items;
     struct wf_optim_slot **slots;
-    struct wf_optimizer_item *items; /* of the slots that have elements */
+    struct wf_optimizer_item *items; /* of the slots that have elements: */
+    struct wf_optim_slot **item_slots;
 };
 
 static void advance(void *self, int by)
@@ -25,22 +26,29 @@ static void advance(void *self, int by)
     for (int i = 0; i < step->n_slots; i++) step->slots[i]->step += by;
 }
 
+static void prepare_item(const struct captured_step *step, int i)
+{
+    const weft_optim *optim = step->optim;
+    struct wf_optim_slot *slot = step->item_slots[i];
+
+    step->items[i].step = wf_optim_neutral_step;
+    optim->kind->prepare(&step->items[i].step, slot, optim->lr * slot->lr_factor);
+}
+
 static void give(void *self)
 {
     struct captured_step *step = self;
-    const weft_optim *optim = step->optim;
-    int n = 0;
 
-    for (int i = 0; i < step->n_slots; i++) {
-        struct wf_optim_slot *slot = step->slots[i];
-        struct wf_optimizer_step *constants = &step->items[n].step;
+    for (int i = 0; i < step->n_items; i++) prepare_item(step, i);
+    wf_optimizer_kernels_on(step->optim->device)->step(step->items, step->n_items);
+}
 
-        if (weft_local_numel(slot->tensor) == 0) continue;
-        *constants = wf_optim_neutral_step;
-        optim->kind->prepare(constants, slot, optim->lr * slot->lr_factor);
-        n++;
-    }
-    wf_optimizer_kernels_on(optim->device)->step(step->items, n);
+static void give_item(void *self, int item)
+{
+    struct captured_step *step = self;
+
+    prepare_item(step, item);
+    wf_optimizer_kernels_on(step->optim->device)->step(&step->items[item], 1);
 }
 
 static void release(void *self)
@@ -49,6 +57,7 @@ static void release(void *self)
 
     wf_free(step->slots);
     wf_free(step->items);
+    wf_free(step->item_slots);
     wf_free(step);
 }
 
@@ -58,14 +67,19 @@ static struct captured_step *new_step(weft_optim *optim, struct wf_optim_slot *c
                                       int n_items, int steps)
 {
     struct captured_step *step = WF_NEW(struct captured_step);
+    int n = 0;
 
     *step = (struct captured_step){.optim = optim,
                                    .steps = steps,
                                    .n_slots = n_slots,
                                    .n_items = n_items,
                                    .slots = wf_calloc((size_t)n_slots + 1, sizeof *slots),
-                                   .items = wf_calloc((size_t)n_items + 1, sizeof *items)};
-    for (int i = 0; i < n_slots; i++) step->slots[i] = slots[i];
+                                   .items = wf_calloc((size_t)n_items + 1, sizeof *items),
+                                   .item_slots = wf_calloc((size_t)n_slots + 1, sizeof *slots)};
+    for (int i = 0; i < n_slots; i++) {
+        step->slots[i] = slots[i];
+        if (weft_local_numel(slots[i]->tensor)) step->item_slots[n++] = slots[i];
+    }
     for (int i = 0; i < n_items; i++) step->items[i] = items[i];
     return step;
 }
@@ -127,7 +141,7 @@ void wf_optim_record_update(weft_optim *optim, struct wf_optim_slot *const *slot
 {
     struct captured_step *step = new_step(optim, slots, n_slots, items, n_items, steps);
     struct wf_changing_call call = {
-        .advance = advance, .give = give, .release = release, .self = step};
+        .advance = advance, .give = give, .give_item = give_item, .release = release, .self = step};
     weft_tensor **parameters = wf_calloc((size_t)n_slots + 1, sizeof *parameters);
     int n = 0;
 

@@ -4,7 +4,7 @@
 #include "passes.h"
 
 #include "as_immediate.h"
-#include "compile/passes/max_flow.h"
+#include "compile/passes/min_cut/max_flow.h"
 
 enum { ROWS = 301, COLUMNS = 256 };
 

@@ -27,7 +27,7 @@ struct wf_list_node *wf_op_list_add_node(struct wf_op_list *list, enum wf_list_n
     node = &list->nodes[list->n_nodes++];
     memset(node, 0, sizeof *node);
     node->kind = (uint8_t)kind;
-    node->started = -1;
+    node->started = node->item = -1;
     for (int i = 0; i < WF_MAX_IN; i++) node->in[i].storage = -1;
     for (int j = 0; j < WF_MAX_OUT; j++) node->out[j].storage = -1;
     return node;

@@ -100,6 +100,7 @@ struct wf_list_node {
     struct wf_changing_call call;
     struct wf_optimizer_item *items; /* the call's own; addresses are set in each run */
     int n_items;
+    int item; /* it updates this one alone, which items[0] is; -1: all of the call's */
     struct wf_operand *arrays; /* of each item w, g: 2 n_items of them */
     /* WF_LIST_FUSED: made by passes/fuse.c, which `in` and `out` only show some operands of */
     struct wf_fused *fused;
@@ -137,6 +138,8 @@ struct wf_op_list {
     bool draws_borrowed;                 /* or another's */
     struct wf_step_draws *forward_draws; /* of a backward list: the forward list's */
     bool lowered;
+    bool updates_are_spread; /* parameters are updated before the nodes behind them have read
+                                inputs: no input may be one of them (passes/updates.c) */
     bool keeps_collectives; /* passes leave each where it is: what a rank knows of the list (what is
                                still held) other ranks may not */
 };

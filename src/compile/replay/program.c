@@ -209,7 +209,10 @@ static void give_update(const struct wf_list_node *node, const struct wf_program
 
         arrays->g = address_of(run, &node->arrays[2 * i + 1]);
     }
-    if (node->n_items) node->call.give(node->call.self);
+    if (node->item >= 0)
+        node->call.give_item(node->call.self, node->item);
+    else if (node->n_items)
+        node->call.give(node->call.self);
 }
 
 /* What the host counts beside a call has been counted. */
@@ -318,7 +321,7 @@ static inline void run_call_in_context(const struct wf_program *program, int i,
 {
     const struct wf_list_node *node = program->calls[i].node;
 
-    if (node->kind == WF_LIST_UPDATE) node->call.advance(node->call.self, 1);
+    if (node->call.advance) node->call.advance(node->call.self, 1);
     wf_program_give_call(program, i, run);
 }
 

@@ -1,5 +1,5 @@
 /* max_flow.c: augmenting paths by breadth-first search. */
-#include "compile/passes/max_flow.h"
+#include "compile/passes/min_cut/max_flow.h"
 
 #include "base/array_grow.h"
 #include "base/mem.h"

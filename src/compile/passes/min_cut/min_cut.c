@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "compile/passes/kinds.h"
-#include "compile/passes/max_flow.h"
+#include "compile/passes/min_cut/max_flow.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/rename.h"
 

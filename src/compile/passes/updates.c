@@ -1,0 +1,202 @@
+/*
+ * updates.c: the step of an optimizer, which is one node for all parameters, becomes one for each,
+ * as soon as nothing reads the parameter or writes its gradient any more. So the memory of a
+ * gradient is free for what comes next, and parameters change while the gradients of others are
+ * on their way. On a GPU the step stays one: there launches count.
+ *
+ * An input could be a parameter, and a node behind the step could read it by that name: guards see
+ * to it that inputs are not among what such a list updates.
+ */
+#include "base/mem.h"
+#include "compile/passes/passes.h"
+#include "compile/passes/rename.h"
+
+/* ---- how far up a parameter's step may go ---- */
+
+static bool hold_same_bytes(const struct wf_storage *a, const struct wf_storage *b)
+{
+    const char *x = a->block->data, *y = b->block->data;
+
+    return a->block == b->block || (x && y && x < y + b->block->bytes && y < x + a->block->bytes);
+}
+
+struct use {
+    const struct wf_op_list *list;
+    int parameter, gradient;
+    bool conflict;
+};
+
+static bool may_be_parameter(const struct use *use, int storage)
+{
+    const struct wf_storage *other = &use->list->storages[storage];
+
+    if (storage == use->parameter) return true;
+    return other->kind == WF_STORAGE_EXTERNAL &&
+           hold_same_bytes(other, &use->list->storages[use->parameter]);
+}
+
+static void check_use(int storage, bool write, void *payload)
+{
+    struct use *use = payload;
+
+    use->conflict |= may_be_parameter(use, storage) ||
+                     (write && wf_storages_may_meet(use->list, storage, use->gradient));
+}
+
+static bool lies_in(const void *address, const struct wf_storage *storage)
+{
+    const char *first = storage->block->data, *at = address;
+
+    return at && first && at >= first && at < first + storage->block->bytes;
+}
+
+/* Other nodes could read the optimizer's own tensors, which the step does not name. */
+static bool states_are_in_list(const struct wf_op_list *list, const struct wf_list_node *update,
+                               int item)
+{
+    const struct wf_optimizer_step_arrays *arrays = &update->items[item].arrays;
+    int parameter = update->arrays[2 * item].storage;
+
+    for (int s = 0; s < list->n_storages; s++) {
+        const struct wf_storage *storage = &list->storages[s];
+
+        if (storage->kind != WF_STORAGE_EXTERNAL || s == parameter) continue;
+        for (int k = 0; k < WF_STEP_STATES; k++)
+            if (lies_in(arrays->state[k], storage)) return true;
+        if (arrays->rounded && lies_in(arrays->w, storage)) return true;
+    }
+    return false;
+}
+
+/* The node behind which it may stand. */
+static int place_of_item(const struct wf_op_list *list, int update, int item)
+{
+    const struct wf_list_node *node = &list->nodes[update];
+    struct use use = {list, node->arrays[2 * item].storage, node->arrays[2 * item + 1].storage,
+                      false};
+    int behind = update - 1;
+
+    if (list->storages[use.parameter].kind != WF_STORAGE_EXTERNAL ||
+        states_are_in_list(list, node, item))
+        return behind;
+    for (; behind >= 0 && !wf_list_node_is_fixed(&list->nodes[behind]); behind--) {
+        wf_list_node_visit_storages(list, &list->nodes[behind], check_use, &use);
+        if (use.conflict) break;
+    }
+    return behind;
+}
+
+/* ---- the new list ---- */
+
+struct walk {
+    struct wf_op_list *list;
+    struct wf_list_node *old;
+    int n_old;
+    int *first, *next;       /* of the old nodes: the steps behind each, a chain; -1: its end */
+    struct wf_list_node *of; /* by step: its node */
+    int n_steps;
+};
+
+/* Which is freed where the last one of them is. */
+static void append_steps(struct walk *walk, int behind)
+{
+    for (int i = walk->first[behind + 1]; i >= 0; i = walk->next[i])
+        *wf_op_list_add_node(walk->list, WF_LIST_UPDATE) = walk->of[i];
+}
+
+static bool can_be_split(const struct wf_op_list *list, const struct wf_list_node *node)
+{
+    return node->kind == WF_LIST_UPDATE && node->call.give_item && node->item < 0 &&
+           node->n_items > 1 && list->storages[node->arrays[0].storage].device != WEFT_CUDA;
+}
+
+static struct wf_list_node step_of_item(const struct wf_list_node *update, int item)
+{
+    struct wf_list_node step = *update;
+
+    step.call =
+        (struct wf_changing_call){.give_item = update->call.give_item, .self = update->call.self};
+    step.items = &update->items[item];
+    step.n_items = 1;
+    step.item = item;
+    step.arrays = wf_malloc(2 * sizeof *step.arrays);
+    step.arrays[0] = update->arrays[2 * item];
+    step.arrays[1] = update->arrays[2 * item + 1];
+    return step;
+}
+
+/* The step that comes first counts for all of them; one of them frees what they share. */
+static void split(struct walk *walk, int update)
+{
+    struct wf_list_node *whole = &walk->old[update];
+    int begin = walk->n_steps, earliest = update, first = begin;
+
+    for (int i = 0; i < whole->n_items; i++) {
+        int behind = place_of_item(walk->list, update, i), step = walk->n_steps++,
+            *end = &walk->first[behind + 1];
+
+        walk->of[step] = step_of_item(whole, i);
+        if (behind < earliest) {
+            earliest = behind;
+            first = step;
+        }
+        while (*end >= 0) end = &walk->next[*end];
+        *end = step;
+    }
+    walk->of[first].call.advance = whole->call.advance;
+    walk->of[begin].call.release = whole->call.release;
+    wf_free(whole->arrays);
+    whole->dead = true;
+}
+
+static void put_in_order(struct walk *walk)
+{
+    struct wf_op_list *list = walk->list;
+    int *number = wf_malloc(((size_t)walk->n_old + 1) * sizeof *number);
+
+    list->nodes = NULL;
+    list->n_nodes = 0;
+    append_steps(walk, -1);
+    for (int i = 0; i < walk->n_old; i++) {
+        number[i] = list->n_nodes;
+        if (!walk->old[i].dead) {
+            struct wf_list_node *node = wf_op_list_add_node(list, WF_LIST_KERNEL);
+
+            *node = walk->old[i];
+            if (node->started >= 0) node->started = number[node->started];
+        }
+        append_steps(walk, i);
+    }
+    wf_free(number);
+    wf_free(walk->old);
+}
+
+static int count_items(const struct wf_op_list *list)
+{
+    int n = 0;
+
+    for (int i = 0; i < list->n_nodes; i++)
+        if (can_be_split(list, &list->nodes[i])) n += list->nodes[i].n_items;
+    return n;
+}
+
+int wf_pass_updates(struct wf_op_list *list)
+{
+    int n = count_items(list);
+    struct walk walk = {.list = list, .old = list->nodes, .n_old = list->n_nodes};
+
+    if (n == 0) return 0;
+    walk.first = wf_malloc(((size_t)list->n_nodes + 1) * sizeof *walk.first);
+    walk.next = wf_malloc((size_t)n * sizeof *walk.next);
+    walk.of = wf_malloc((size_t)n * sizeof *walk.of);
+    for (int i = 0; i <= list->n_nodes; i++) walk.first[i] = -1;
+    for (int i = 0; i < n; i++) walk.next[i] = -1;
+    for (int i = 0; i < list->n_nodes; i++)
+        if (can_be_split(list, &list->nodes[i])) split(&walk, i);
+    put_in_order(&walk);
+    list->updates_are_spread = true;
+    wf_free(walk.first);
+    wf_free(walk.next);
+    wf_free(walk.of);
+    return n;
+}
