@@ -220,7 +220,8 @@ weft_status wf_leaf_notify_if_complete(weft_tensor *leaf)
 {
     struct wf_grad_state *state = leaf->grad_state;
 
-    if (state->awaited > 0 || state->recomputes > 0 || !state->hook->wants_complete) return WEFT_OK;
+    if (state->awaited > 0 || state->outstanding_calls > 0 || !state->hook->wants_complete)
+        return WEFT_OK;
     return state->hook->complete(state->hook, state);
 }
 
@@ -265,6 +266,7 @@ weft_status wf_tape_node_add_term(struct wf_tape_node *node, int i, weft_tensor 
     if (!wf_tape_node_needs_grad(node, i)) return WEFT_OK;
     if (leaf && !(wf_recorder && wf_recorder->delivers(wf_recorder, leaf)))
         return wf_leaf_accumulate_grad(leaf, grad);
+    if (leaf && leaf->grad_state) leaf->grad_state->awaited++; /* one more is delivered */
     return add_gradient_to_input(node, i, grad);
 }
 

@@ -66,7 +66,7 @@ void wf_recompute_uses_add(weft_tensor *const *in, int n)
         uses->items = wf_array_grow(uses->items, uses->count, sizeof *uses->items);
         uses->items[uses->count++] = (struct wf_recompute_use){weft_retain(t), t->block->version,
                                                                awaited, wf_local_functions > 0};
-        if (awaited) t->grad_state->recomputes++;
+        if (awaited) t->grad_state->outstanding_calls++;
     }
 }
 
@@ -116,7 +116,7 @@ static weft_status finish_uses(struct piece *piece, bool walked)
         struct wf_recompute_use *use = &piece->uses.items[i];
         struct wf_grad_state *state = use->leaf->grad_state;
 
-        if (use->awaited && state && state->recomputes > 0) state->recomputes--;
+        if (use->awaited && state && state->outstanding_calls > 0) state->outstanding_calls--;
         if (use->awaited && state && walked && status == WEFT_OK)
             status = wf_leaf_notify_if_complete(use->leaf);
         use->awaited = false;

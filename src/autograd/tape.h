@@ -131,6 +131,7 @@ struct wf_grad_state;
 struct wf_grad_hook {
     bool reduced;           /* all gradients are final, and none was dropped since */
     bool wants_complete;    /* `complete` is called */
+    bool writes_leaf;       /* `complete` may change the leaf; else it takes the gradient alone */
     bool check_before_walk; /* `before_add` changes nothing and is also called before a backward
                                begins */
     /** Make all gradients of its leaves final. Nothing is sent when `reduced`. */
@@ -146,11 +147,11 @@ struct wf_grad_hook {
 /** The hook's state of one leaf, which points to it. */
 struct wf_grad_state {
     struct wf_grad_hook *hook;
-    unsigned axes;  /* bits of the mesh axes along which the hook reduces the gradient */
-    int awaited;    /* terms to come in the backwards that have begun */
-    int recomputes; /* recomputed functions that use the leaf and are still to run again
-                       (recompute.c) */
-    bool reduced;   /* the gradient is final */
+    unsigned axes;         /* bits of the mesh axes along which the hook reduces the gradient */
+    int awaited;           /* terms to come in the backwards that have begun */
+    int outstanding_calls; /* recomputed functions (recompute.c) and calls of compiled ones that use
+                              the leaf and whose backward is still to come */
+    bool reduced;          /* the gradient is final */
 };
 
 /** Call `complete` if nothing more is to come to the leaf. */

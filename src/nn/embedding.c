@@ -65,7 +65,7 @@ static weft_tensor *position_embedding_forward(weft_module *m, weft_tensor *cons
                 "position embedding: %lld positions, the table has %lld", (long long)end,
                 (long long)weft_size(table_ld, 0));
     WF_TRY_PTR(wf_kv_cache_check_room(cache, "position embedding", end - first));
-    wf_kv_cache_tell_recorder(cache, "position embedding");
+    wf_kv_cache_leave_list(cache, "position embedding");
     y_btd = weft_add(x_btd, n > 1 ? weft_embedding(table_ld, inputs[1])
                                   : weft_slice(table_ld, 0, first, end));
     if (y_btd && cache->room) cache->used = end;

@@ -94,6 +94,7 @@ static weft_status start_updates_in_backward(weft_optim *optim)
                 optim->slots[i].path);
     }
     optim->grad_hook = (struct wf_grad_hook){.wants_complete = true,
+                                             .writes_leaf = true,
                                              .check_before_walk = true,
                                              .reduce = reduce_nothing,
                                              .complete = update_when_complete,

@@ -148,34 +148,107 @@ WT_TEST_TIMES_IN(buckets__leave_while_backward_runs, w, i, 4, wt_world_open_two_
             }
 }
 
-/* A parameter that is updated in the run is read by no later node of it. */
-WT_TEST_TIMES_IN_WORLD(optimizer_that_updates_in_backward__is_bit_by_bit_as_immediate, w, i, 4)
-{
-    bool recompute = i % 2, fullgraph = i / 2;
-    weft_module *gpt[2] = {new_gpt(w, recompute), new_gpt(w, recompute)};
-    weft_compiled *compiled = wt_compile(loss_of, gpt[0], fullgraph);
-    weft_optim *optim[2];
+/* ---- parameters that are updated in the run ---- */
 
-    for (int k = 0; k < 2; k++) {
-        optim[k] = wt_own(weft_adamw(gpt[k], (weft_adamw_config){.lr = 1e-2}));
-        WT_EQ(weft_optim_update_in_backward(optim[k], true), WEFT_OK);
-    }
+enum { MOST_PARAMETERS = 64 };
+
+struct parameters {
+    weft_tensor *of[MOST_PARAMETERS];
+    int n;
+};
+
+static weft_status add_parameter(weft_module *m, const char *name, weft_tensor *parameter,
+                                 void *payload)
+{
+    struct parameters *all = payload;
+
+    (void)m, (void)name;
+    if (all->n < MOST_PARAMETERS) all->of[all->n++] = parameter;
+    return WEFT_OK;
+}
+
+/* What was updated in backward has no gradient any more. gives: how many those are */
+static int count_updated(weft_module *m, bool updated[MOST_PARAMETERS])
+{
+    struct parameters all = {.n = 0};
+    int n = 0;
+
+    WT_EQ(weft_module_each_parameter(m, add_parameter, &all), WEFT_OK);
+    for (int i = 0; i < all.n; i++) n += updated[i] = weft_grad(all.of[i]) == NULL;
+    return n;
+}
+
+static weft_module *new_updating_gpt(struct wt_world *w, bool recompute, weft_optim **optim)
+{
+    weft_module *gpt = new_gpt(w, recompute);
+
+    *optim = wt_own(weft_adamw(gpt, (weft_adamw_config){.lr = 1e-2}));
+    WT_EQ(weft_optim_update_in_backward(*optim, true), WEFT_OK);
+    return gpt;
+}
+
+WT_TEST_TIMES_IN_WORLD(optimizer_that_updates_in_backward__is_bit_by_bit_as_immediate, w, i, 8)
+{
+    bool recompute = i % 2, fullgraph = i / 2 % 2, warm = i / 4;
+    weft_optim *optim[2];
+    weft_module *gpt[2] = {new_updating_gpt(w, recompute, &optim[0]),
+                           new_updating_gpt(w, recompute, &optim[1])};
+    weft_compiled *compiled = wt_compile(loss_of, gpt[0], fullgraph);
+
     for (int step = 0; step < STEPS; step++) {
+        bool updated[2][MOST_PARAMETERS] = {{false}};
+
         for (int k = 0; k < 2; k++) {
             weft_scope *scope = weft_scope_open();
             weft_tensor *in[] = {tokens(7 + step, 3), tokens(5, step)}, *loss;
 
             weft_manual_seed(40 + (uint64_t)step);
+            if (warm && step + k == 0) WT_EQ(weft_compiled_warm_up(compiled, in, 2, 1), WEFT_OK);
             WT_ALL((k ? loss_of(in, 2, &loss, 1, gpt[k])
                       : weft_compiled_call(compiled, in, 2, &loss, 1)) == WEFT_OK);
             WT_ALL(weft_backward(loss) == WEFT_OK);
-            WT_ALL(weft_step(optim[k]) == WEFT_OK);
             weft_scope_close(scope);
         }
+        for (int k = 0; k < 2; k++) WT_ALL(count_updated(gpt[k], updated[k]) > 0);
+        WT_EQ(memcmp(updated[0], updated[1], sizeof updated[0]), 0);
+        for (int k = 0; k < 2; k++) WT_EQ(weft_step(optim[k]), WEFT_OK);
         wt_note("step %d: %s", step, weft_compiled_reason(compiled));
         WT_NEAR_PARAMETERS(gpt[0], gpt[1], WT_EXACT);
     }
-    WT_EQ(weft_compiled_get_counts(compiled).replays, STEPS - 1);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, STEPS - !warm);
+}
+
+/* A replay refuses as a whole what it may not add to one leaf. */
+WT_TEST_IN_WORLD(backward_that_is_refused__updates_nothing, w)
+{
+    weft_optim *optim[2];
+    weft_module *gpt[2] = {new_updating_gpt(w, false, &optim[0]),
+                           new_updating_gpt(w, false, &optim[1])};
+    weft_compiled *compiled = wt_compile(loss_of, gpt[0], true);
+
+    for (int step = 0; step < STEPS; step++) {
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *in[] = {tokens(7 + step, 3), tokens(5, step)};
+
+        for (int k = 0; k < 2; k++) {
+            weft_tensor *table = weft_module_parameter(gpt[k], "blocks.0.mlp.up.weight"), *loss;
+
+            if (step == STEPS - 1) /* updates it alone */
+                WT_EQ(weft_backward(weft_full_tensor(weft_sum_all(weft_mul(table, table)))),
+                      WEFT_OK);
+            weft_manual_seed(40 + (uint64_t)step);
+            WT_ALL((k ? loss_of(in, 2, &loss, 1, gpt[k])
+                      : weft_compiled_call(compiled, in, 2, &loss, 1)) == WEFT_OK);
+            if (step == STEPS - 1)
+                WT_FAILS(weft_backward(loss), WEFT_ERR_STATE, "was updated");
+            else
+                WT_EQ(weft_backward(loss), WEFT_OK);
+            WT_EQ(weft_step(optim[k]), WEFT_OK);
+        }
+        weft_scope_close(scope);
+        wt_note("step %d", step);
+        WT_NEAR_PARAMETERS(gpt[0], gpt[1], WT_EXACT);
+    }
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "parallel"); }

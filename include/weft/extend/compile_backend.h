@@ -31,9 +31,10 @@ typedef enum weft_list_kind {
     WEFT_LIST_WAIT,  /* for a collective that was started */
     WEFT_LIST_DIVIDE,
     WEFT_LIST_POWER,
-    WEFT_LIST_DELIVER /* in[0], the gradient of a parameter, is complete: its gradient hook (data
-                         parallelism, an optimizer that updates in backward) gets it. One that is
-                         not run is delivered after the run */
+    WEFT_LIST_DELIVER /* in[0] is added to the gradient of a parameter, whose gradient hook may take
+                         it: data parallelism, or an optimizer that updates in backward. Run at
+                         most once, and no earlier node after it; what is not run is added after
+                         the run */
 } weft_list_kind;
 
 /** Where an operand lies, and how its elements do on this rank. */

@@ -199,7 +199,7 @@ uint64_t wf_op_list_collectives(const struct wf_op_list *list);
 bool wf_op_list_gives(const struct wf_op_list *list, int storage);
 
 /** What it does is not all in its storages (an update, a gradient for a hook, a registered op): no
- * pass moves a node past it. */
+ * pass moves it, or moves what communicates or writes past it but where the pass says why. */
 bool wf_list_node_is_fixed(const struct wf_list_node *node);
 
 /** A node writes to bytes that are there after the run, or does what no storage shows. */

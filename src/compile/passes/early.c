@@ -35,8 +35,8 @@ static void note_write(int storage, bool write, void *payload)
 }
 
 /* No move passes it: it may communicate by itself, or have parts that are in their place already.
- * A gradient for a hook is passed: all ranks pass it alike, and what backward waits for goes first.
- */
+ * Moves may go before a gradient for a hook: every rank does the same, and backward waits for the
+ * move. */
 static bool is_barrier(const struct wf_list_node *node)
 {
     return node->kind == WF_LIST_START || node->kind == WF_LIST_WAIT ||

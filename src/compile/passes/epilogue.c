@@ -7,7 +7,7 @@
  */
 #include "base/mem.h"
 #include "base/settings/knob.h"
-#include "compile/list/made_plan.h"
+#include "compile/list/derived_plan.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/rename.h"
 #include "ops/op_table.h"
@@ -218,7 +218,7 @@ static struct wf_op_plan *plan_of_joined_node(const struct match *m,
                                               const struct wf_op_plan *product,
                                               const struct wf_op_plan *other)
 {
-    struct wf_op_plan *plan = wf_made_plan_new_like(product);
+    struct wf_op_plan *plan = wf_derived_plan_new_like(product);
     int last = m->epilogue == WF_EPILOGUE_ADD ? 3 : 2; /* behind the place of a bias */
 
     plan->name = name_of_joined_node(m);
@@ -234,7 +234,7 @@ static struct wf_op_plan *plan_of_joined_node(const struct match *m,
     if (m->keeps || m->summed)
         plan->out[1] = wf_layout_retain(m->keeps ? product->out[0] : other->out[0]);
     plan->n_out = plan->out[1] ? 2 : 1;
-    return wf_made_plan_prepare(plan);
+    return wf_derived_plan_prepare(plan);
 }
 
 static bool join_nodes(struct walk *walk, const struct match *m)

@@ -49,7 +49,6 @@ static void check_touched(int storage, bool write, void *payload)
 
 static bool may_move_past(struct moving *m, const struct wf_list_node *node)
 {
-    if (wf_list_node_is_fixed(node)) return false;
     wf_list_node_visit_storages(m->list, node, check_touched, m);
     return !m->conflict;
 }
@@ -96,7 +95,7 @@ static int start_earlier(struct walk *walk, int start)
     while (to > 0 && first - to < FARTHEST) {
         const struct wf_list_node *before = at(walk, to - 1);
 
-        if (before->kind == WF_LIST_START) break;
+        if (before->kind == WF_LIST_START || wf_list_node_is_fixed(before)) break;
         if (before->kind == WF_LIST_WAIT && ++crossed > MOST_CROSSED) break;
         if (!may_move_past(&m, before)) break;
         to--;
@@ -116,6 +115,8 @@ static int wait_later(struct walk *walk, int wait)
         const struct wf_list_node *after = at(walk, to + 1);
 
         if (after->kind == WF_LIST_WAIT) break;
+        /* past a gradient for a hook, which only starts collectives */
+        if (wf_list_node_is_fixed(after) && after->kind != WF_LIST_DELIVER) break;
         if (after->kind == WF_LIST_START && ++crossed > MOST_CROSSED) break;
         if (!may_move_past(&m, after)) break;
         to++;

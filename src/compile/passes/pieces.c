@@ -5,7 +5,7 @@
 
 #include "base/elements/dtype.h"
 #include "base/mem.h"
-#include "compile/list/made_plan.h"
+#include "compile/list/derived_plan.h"
 
 struct wf_list_node *wf_piece_add_node(struct wf_op_list *list, enum wf_list_node_kind kind,
                                        const struct wf_list_node *like)
@@ -103,7 +103,7 @@ static struct wf_layout *layout_of_rows(const struct wf_tensor_desc *desc, int d
 struct wf_op_plan *wf_piece_plan(const struct wf_op_plan *whole, int dim, int64_t count,
                                  bool keeps_strides)
 {
-    struct wf_op_plan *plan = wf_made_plan_new_like(whole);
+    struct wf_op_plan *plan = wf_derived_plan_new_like(whole);
     const struct wf_kernel_call *from = &whole->kernel;
 
     plan->n_in = whole->n_in;
@@ -113,7 +113,7 @@ struct wf_op_plan *wf_piece_plan(const struct wf_op_plan *whole, int dim, int64_
             plan->used[i] = i ? layout_of_rows(from->in[i], -1, 0, true)
                               : layout_of_rows(from->in[0], dim, count, keeps_strides);
     plan->out[0] = layout_of_rows(from->out[0], dim, count, false);
-    return wf_made_plan_prepare(plan);
+    return wf_derived_plan_prepare(plan);
 }
 
 /* Takes over the plan. */

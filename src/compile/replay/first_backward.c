@@ -138,10 +138,18 @@ static weft_status deliver(struct wf_taped_call *call, const struct wf_list_reco
         weft_tensor *grad = r->deliveries[i].grad;
 
         status = target->leaf ? wf_leaf_deliver_grad(target->leaf, grad)
-                              : wf_taped_call_deliver(call, target, wf_taped_call_handle_of(grad),
-                                                      node, in_grads);
+                              : wf_taped_call_add_term(call, target, wf_taped_call_handle_of(grad),
+                                                       node, in_grads);
     }
     return status;
+}
+
+/* Of a warm-up: leaves do not get the terms that they have counted. */
+static weft_status drop_terms(const struct wf_list_recorder *r)
+{
+    for (int i = 0; i < r->n_deliveries; i++)
+        if (r->deliveries[i].leaf->grad_state) r->deliveries[i].leaf->grad_state->awaited--;
+    return WEFT_OK;
 }
 
 static weft_status record_backward(struct wf_taped_call *call, const struct wf_tape_node *node,
@@ -167,7 +175,7 @@ static weft_status record_backward(struct wf_taped_call *call, const struct wf_t
     status = walk_inner_tape(call);
     if (status == WEFT_OK) add_results(variant, r, captured);
     wf_recording_end(r);
-    if (status == WEFT_OK && !call->undo) status = deliver(call, r, node, in_grads);
+    if (status == WEFT_OK) status = call->undo ? drop_terms(r) : deliver(call, r, node, in_grads);
     if (r->n_breaks) {
         variant->unusable = wf_format("backward: %s", r->breaks[0].reason);
     } else if (status == WEFT_OK) {

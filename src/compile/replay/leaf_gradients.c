@@ -1,87 +1,92 @@
 /*
- * leaf_gradients.c: what a compiled call's backward gives to leaves, and what their gradient hooks
- * hear of it.
+ * leaf_gradients.c: what a compiled call's backward gives to leaves, and when their gradient hooks
+ * are notified.
  *
- * Hooks know that more terms are to come to the leaves that the call reads, as from a function that
- * is computed again (autograd/recompute.c). Which leaves they are is known from the first backward
- * on; before, those that ops have read. Where a hook was there when the list was recorded, the list
- * has a node at which the leaf gets its gradient, in the middle of the run: so a bucket of
- * gradients is on its way while backward goes on, as in immediate execution.
+ * A leaf counts the calls that are still to add to its gradient (wf_grad_state.outstanding_calls),
+ * as it counts functions that are computed again (autograd/recompute.c). Which leaves a call adds
+ * to is known from the first backward on; before, those that ops have read count. Where a leaf had
+ * a hook when the list was recorded, the list has a node for each term of its gradient, at which
+ * the leaf gets it, in the middle of the run: so a bucket of gradients is on its way while backward
+ * goes on, as in immediate execution. Others get theirs at the end of the run.
  */
-#include <string.h>
-
+#include "base/error.h"
 #include "base/mem.h"
 #include "compile/replay/taped_call.h"
 
-/* ---- leaves that await this call ---- */
+/* ---- leaves that count this call ---- */
 
-/* NULL: it has heard of the call already. */
-static weft_tensor *awaited_leaf(const struct wf_taped_call *call, int i)
+static weft_tensor *counting_leaf(const struct wf_taped_call *call, int i)
 {
     const struct wf_variant *variant = call->variant;
 
-    if (call->awaits == AWAITS_EXTERNALS) return variant->guards->externals[i].tensor;
-    return call->progress[i].heard ? NULL : variant->targets[i].leaf;
+    return call->counted_by == COUNTED_BY_TARGETS ? variant->targets[i].leaf
+                                                  : variant->guards->externals[i].tensor;
 }
 
-static int count_awaited(const struct wf_taped_call *call)
+static int count_leaves(const struct wf_taped_call *call)
 {
     const struct wf_variant *variant = call->variant;
 
-    if (call->awaits == AWAITS_NOTHING) return 0;
-    return call->awaits == AWAITS_TARGETS ? variant->n_targets : variant->guards->n_externals;
+    if (call->counted_by == COUNTED_BY_NONE) return 0;
+    return call->counted_by == COUNTED_BY_TARGETS ? variant->n_targets
+                                                  : variant->guards->n_externals;
 }
 
-static void add_to_awaited(struct wf_taped_call *call, int by)
+void wf_taped_call_begin_counting(struct wf_taped_call *call)
 {
-    for (int i = 0; i < count_awaited(call); i++) {
-        weft_tensor *leaf = awaited_leaf(call, i);
+    int n;
 
-        if (leaf && leaf->grad_state) leaf->grad_state->recomputes += by;
+    call->counted_by = call->variant->backward ? COUNTED_BY_TARGETS : COUNTED_BY_EXTERNALS;
+    n = count_leaves(call);
+    if (n > call->leaf_room) {
+        call->leaf_room = n;
+        call->leaves = wf_realloc(call->leaves, (size_t)n * sizeof *call->leaves);
+    }
+    for (int i = 0; i < n; i++) {
+        const weft_tensor *leaf = counting_leaf(call, i);
+
+        call->leaves[i] = (struct wf_leaf_progress){.counts = leaf && leaf->grad_state};
+        if (call->leaves[i].counts) leaf->grad_state->outstanding_calls++;
     }
 }
 
-static void end_awaiting(struct wf_taped_call *call)
+/* Its hook may have been taken off since, or be another one. */
+static void stop_counting_leaf(struct wf_taped_call *call, int i)
 {
-    size_t n = (size_t)call->variant->n_targets;
+    const weft_tensor *leaf = counting_leaf(call, i);
 
-    if (call->progress) memset(call->progress, 0, n * sizeof *call->progress);
-    call->awaits = AWAITS_NOTHING;
+    if (call->leaves[i].counts && leaf->grad_state && leaf->grad_state->outstanding_calls > 0)
+        leaf->grad_state->outstanding_calls--;
+    call->leaves[i].counts = false;
 }
 
-void wf_taped_call_begin_awaiting(struct wf_taped_call *call)
+void wf_taped_call_stop_counting(struct wf_taped_call *call)
 {
-    call->awaits = call->variant->backward ? AWAITS_TARGETS : AWAITS_EXTERNALS;
-    add_to_awaited(call, 1);
+    for (int i = 0; i < count_leaves(call); i++) stop_counting_leaf(call, i);
+    call->counted_by = COUNTED_BY_NONE;
 }
 
-static bool came_before(const struct wf_taped_call *call, int i)
+/* Of a leaf that stands there several times, only the first one is notified. */
+static bool is_left_to_notify(const struct wf_taped_call *call, int i)
 {
+    const weft_tensor *leaf = counting_leaf(call, i);
+
+    if (!leaf || !leaf->grad_state || !leaf->grad || call->leaves[i].is_done) return false;
     for (int j = 0; j < i; j++)
-        if (awaited_leaf(call, j) == awaited_leaf(call, i)) return true;
-    return false;
+        if (!call->leaves[j].is_done && counting_leaf(call, j) == leaf) return false;
+    return true;
 }
 
 weft_status wf_taped_call_notify_leaves(struct wf_taped_call *call)
 {
-    int n = count_awaited(call);
+    int n = count_leaves(call);
     weft_status status = WEFT_OK;
 
-    add_to_awaited(call, -1);
-    for (int i = 0; i < n && status == WEFT_OK; i++) {
-        weft_tensor *leaf = awaited_leaf(call, i);
-
-        if (leaf && leaf->grad_state && leaf->grad && !came_before(call, i))
-            status = wf_leaf_notify_if_complete(leaf);
-    }
-    end_awaiting(call);
+    for (int i = 0; i < n; i++) stop_counting_leaf(call, i);
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        if (is_left_to_notify(call, i)) status = wf_leaf_notify_if_complete(counting_leaf(call, i));
+    call->counted_by = COUNTED_BY_NONE;
     return status;
-}
-
-void wf_taped_call_stop_awaiting(struct wf_taped_call *call)
-{
-    add_to_awaited(call, -1);
-    end_awaiting(call);
 }
 
 /* ---- what may happen at a node that gives a gradient to its leaf ---- */
@@ -108,9 +113,8 @@ static int count_results_in(const struct wf_op_list *list, int storage)
     return n;
 }
 
-/* A hook may write to the leaf, so no node may read it any more. */
-static bool is_read_behind(const struct wf_variant *variant, const struct last_uses *last,
-                           const weft_tensor *leaf, int node)
+static bool is_read_later(const struct wf_variant *variant, const struct last_uses *last,
+                          const weft_tensor *leaf, int node)
 {
     const struct wf_op_list *list = variant->backward;
 
@@ -142,22 +146,31 @@ void wf_variant_plan_deliveries(struct wf_variant *variant)
         target = &variant->targets[node->result];
         target->is_last_use =
             last.node[node->in[0].storage] == i && count_results_in(list, node->in[0].storage) == 1;
-        target->leaf_is_free = !is_read_behind(variant, &last, target->leaf, i);
+        target->leaf_is_read_later = is_read_later(variant, &last, target->leaf, i);
     }
     wf_free(last.node);
 }
 
 /* ---- in the run ---- */
 
-/* The leaf has it alone, so that a hook that takes it needs no copy. */
-static weft_status deliver_now(struct wf_leaf_delivery *delivery, int i)
+weft_status wf_taped_call_check_hooks(const struct wf_taped_call *call)
 {
-    struct wf_taped_call *call = delivery->call;
-    const struct wf_gradient_target *target = &call->variant->targets[i];
-    int s = call->variant->backward->results[i].at.storage;
-    struct wf_block **kept = &delivery->run->kept[s];
+    for (int i = 0; i < call->variant->n_targets; i++) {
+        const weft_tensor *leaf = call->variant->targets[i].leaf;
+        struct wf_grad_hook *hook = leaf && leaf->grad_state ? leaf->grad_state->hook : NULL;
+
+        if (hook && hook->check_before_walk) WF_TRY(hook->before_add(hook, leaf->grad_state));
+    }
+    return WEFT_OK;
+}
+
+/* The leaf has it alone, so that a hook that takes it needs no copy. */
+static weft_status add_to_leaf(const struct wf_backward_run *of, int i)
+{
+    const struct wf_gradient_target *target = &of->call->variant->targets[i];
+    struct wf_block **kept = &of->run->kept[of->call->variant->backward->results[i].at.storage];
     weft_scope *scope = weft_scope_open();
-    weft_tensor *grad = wf_taped_call_result(call, delivery->run, i);
+    weft_tensor *grad = wf_taped_call_result(of->call, of->run, i);
     weft_status status;
 
     if (target->is_last_use && *kept) {
@@ -171,16 +184,16 @@ static weft_status deliver_now(struct wf_leaf_delivery *delivery, int i)
 
 void wf_taped_call_deliver_in_run(int i, void *payload)
 {
-    struct wf_leaf_delivery *delivery = payload;
-    struct wf_taped_call *call = delivery->call;
+    struct wf_backward_run *of = payload;
+    struct wf_taped_call *call = of->call;
     const struct wf_gradient_target *target = &call->variant->targets[i];
-    struct wf_grad_state *state = target->leaf->grad_state;
+    const struct wf_grad_state *state = target->leaf->grad_state;
 
-    if (delivery->status != WEFT_OK || call->awaits != AWAITS_TARGETS || !state) return;
-    call->progress[i].delivered = true;
-    delivery->status = deliver_now(delivery, i);
-    if (delivery->status != WEFT_OK || !target->leaf_is_free || call->progress[i].heard) return;
-    call->progress[i].heard = true;
-    state->recomputes--;
-    delivery->status = wf_leaf_notify_if_complete(target->leaf);
+    if (of->status != WEFT_OK || !state || call->leaves[i].is_delivered) return;
+    call->leaves[i].is_delivered = true;
+    of->status = add_to_leaf(of, i);
+    if (of->status != WEFT_OK || (state->hook->writes_leaf && target->leaf_is_read_later)) return;
+    stop_counting_leaf(call, i);
+    call->leaves[i].is_done = true;
+    of->status = wf_leaf_notify_if_complete(target->leaf);
 }

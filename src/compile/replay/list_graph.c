@@ -35,6 +35,7 @@ struct wf_list_graph {
     int64_t launches;
     char why[WHY_BYTES]; /* it will have no graph; empty: it may */
     struct reach *reach; /* by storage */
+    int rounds;          /* of agreement; 0: not known yet */
     struct wf_block *places;
     char **base;                    /* by storage: where the captured calls have it */
     struct changing_call *changing; /* by call */
@@ -406,9 +407,10 @@ static int rounds_to_agree(const struct wf_op_list *list)
 enum verdict { NEVER, NOT_NOW, READY };
 
 /* Of all who take part in the list's collectives. */
-static enum verdict agree_on_verdict(const struct wf_list_graph *graph, enum verdict verdict)
+static enum verdict agree_on_verdict(struct wf_list_graph *graph, enum verdict verdict)
 {
-    for (int left = rounds_to_agree(graph->list); left > 0; left--)
+    if (!graph->rounds) graph->rounds = rounds_to_agree(graph->list);
+    for (int i = 0; i < graph->rounds; i++)
         verdict = (enum verdict)least_of_meshes(graph->list, (int)verdict);
     return verdict;
 }

@@ -345,21 +345,21 @@ void wf_program_run_calls(const struct wf_program *program, const struct wf_prog
 {
     double last_progress = 0;
     int in_flight = 0, over_link = 0;
-    bool of_hooks = false; /* a gradient hook has begun some */
+    bool others_in_flight = wf_comm_in_flight(); /* that gradient hooks have started */
 
     for (int i = 0; i < program->n_calls; i++) {
         const struct wf_list_node *node = program->calls[i].node;
 
         run_call_in_context(program, i, run);
         in_flight += (node->kind == WF_LIST_START) - (node->kind == WF_LIST_WAIT);
-        if (node->kind == WF_LIST_DELIVER) of_hooks = wf_comm_in_flight();
+        if (node->kind == WF_LIST_DELIVER) others_in_flight = wf_comm_in_flight();
         if (in_flight == 0) over_link = 0;
         if (node->kind == WF_LIST_START && wf_comm_needs_progress(program->calls[i].coll) &&
             over_link++ == 0)
             last_progress = wf_monotonic_seconds();
         if (over_link > 0)
             progress_over_link(&last_progress);
-        else if (in_flight > 0 || of_hooks)
+        else if (in_flight > 0 || others_in_flight)
             wf_comm_progress();
     }
 }

@@ -60,7 +60,7 @@ void wf_taped_calls_free(struct wf_taped_call *call)
     for (; call; call = next) {
         next = call->next;
         wf_free(call->grads);
-        wf_free(call->progress);
+        wf_free(call->leaves);
         wf_free(call->base);
         wf_free(call->blocks);
         wf_free(call->versions);
@@ -94,7 +94,7 @@ static void release_call(void *context)
     struct wf_variant *variant = call->variant;
 
     if (--call->refs > 0) return;
-    wf_taped_call_stop_awaiting(call);
+    wf_taped_call_stop_counting(call);
     release_grads(call);
     release_input_grads(call);
     if (call->is_capture) wf_captured_forward_free(&call->captured);
@@ -174,7 +174,6 @@ void wf_taped_call_make_room_for_blocks(struct wf_taped_call *call)
     call->blocks = wf_calloc(n, sizeof *call->blocks);
     call->versions = wf_calloc(n, sizeof *call->versions);
     call->base = wf_calloc(n, sizeof *call->base);
-    call->progress = wf_calloc((size_t)call->variant->n_targets + 1, sizeof *call->progress);
 }
 
 /* ---- later ones: replayed ---- */
@@ -244,22 +243,22 @@ static int count_reached(const struct wf_variant *variant, int end)
     return n;
 }
 
-/* Then nodes behind the call's have the inputs, WF_NODE_INPUTS each. */
-static bool has_nodes_behind(const struct wf_variant *variant)
+/* Then the call's node has no inputs but nodes that have them, WF_NODE_INPUTS each. */
+static bool has_input_nodes(const struct wf_variant *variant)
 {
     return count_reached(variant, variant->guards->n_in) > WF_NODE_INPUTS;
 }
 
-weft_status wf_taped_call_deliver(struct wf_taped_call *call,
-                                  const struct wf_gradient_target *target, weft_tensor *grad,
-                                  const struct wf_tape_node *node, weft_tensor **in_grads)
+weft_status wf_taped_call_add_term(struct wf_taped_call *call,
+                                   const struct wf_gradient_target *target, weft_tensor *grad,
+                                   const struct wf_tape_node *node, weft_tensor **in_grads)
 {
     int place;
 
     if (target->leaf) return wf_leaf_accumulate_grad(target->leaf, grad);
     WF_ASSERT(call->variant->reaches[target->input]);
     place = count_reached(call->variant, target->input);
-    if (!has_nodes_behind(call->variant)) {
+    if (!has_input_nodes(call->variant)) {
         if (in_grads[place])
             WF_TRY(wf_tape_node_add_term((struct wf_tape_node *)node, place, in_grads[place]));
         in_grads[place] = grad;
@@ -287,15 +286,15 @@ static weft_tensor *zeros_of_input(const struct wf_variant *variant, int i)
 static void add_missing_input_gradients(struct wf_taped_call *call, weft_tensor **in_grads)
 {
     const struct wf_variant *variant = call->variant;
-    bool behind = has_nodes_behind(variant);
-    weft_tensor **of = behind ? call->input_grads : in_grads;
+    bool apart = has_input_nodes(variant);
+    weft_tensor **of = apart ? call->input_grads : in_grads;
 
     for (int i = 0, place = 0; i < variant->guards->n_in; i++) {
         weft_tensor *zeros;
 
         if (!variant->reaches[i] || of[place++]) continue;
         zeros = zeros_of_input(variant, i);
-        of[place - 1] = behind ? weft_retain(zeros) : zeros;
+        of[place - 1] = apart ? weft_retain(zeros) : zeros;
     }
 }
 
@@ -304,30 +303,30 @@ static weft_status replay_backward(struct wf_taped_call *call, const struct wf_t
 {
     struct wf_variant *variant = call->variant;
     struct wf_program_run run;
-    struct wf_leaf_delivery delivery = {call, &run, WEFT_OK};
+    struct wf_backward_run of = {call, &run, WEFT_OK};
     double began = wf_monotonic_seconds();
     const char *why;
 
     WF_TRY(bring_gradients_to_layouts(call));
     WF_TRY(check_unmodified(call));
+    WF_TRY(wf_taped_call_check_hooks(call));
     why = wf_step_draws_begin_again(variant->backward->draws);
     WF_NEED(!why, WEFT_ERR_STATE, "compiled %s: backward: %s", variant->name, why);
     wf_step_draws_restore(variant->forward->draws, call->starts);
     WF_TRY(wf_program_begin_run(variant->backward_program, &run));
     set_bases(call, &run);
-    for (int i = 0; i < variant->n_targets; i++) call->progress[i].delivered = false;
     run.deliver = wf_taped_call_deliver_in_run;
-    run.payload = &delivery;
+    run.payload = &of;
     wf_program_run_all(variant->backward_program, &run);
     wf_step_draws_advance(variant->backward->draws);
-    for (int i = 0; i < variant->n_targets && delivery.status == WEFT_OK; i++)
-        if (!call->progress[i].delivered)
-            delivery.status = wf_taped_call_deliver(
-                call, &variant->targets[i], wf_taped_call_result(call, &run, i), node, in_grads);
+    for (int i = 0; i < variant->n_targets && of.status == WEFT_OK; i++)
+        if (!call->leaves[i].is_delivered)
+            of.status = wf_taped_call_add_term(call, &variant->targets[i],
+                                               wf_taped_call_result(call, &run, i), node, in_grads);
     wf_program_end_run(variant->backward_program, &run);
     variant->backward_replays++;
     wf_compile_times_add(&variant->times, WF_COMPILE_RUN_BACKWARD, began);
-    return delivery.status;
+    return of.status;
 }
 
 /* ---- nodes ---- */
@@ -340,6 +339,7 @@ static void vjp_compiled_call(const struct wf_tape_node *node, weft_tensor *grad
 
     (void)grad;
     release_input_grads(call);
+    if (call->counted_by == COUNTED_BY_NONE) wf_taped_call_begin_counting(call); /* once more */
     if (status == WEFT_OK)
         status = call->is_capture ? wf_taped_call_capture_backward(call, node, in_grads)
                                   : replay_backward(call, node, in_grads);
@@ -397,27 +397,27 @@ static struct wf_tape_node *record_hidden_node(struct wf_taped_call *call, const
 static struct wf_tape_node *record_node_of_call(struct wf_taped_call *call, const weft_tensor *like,
                                                 weft_tensor *const *in)
 {
-    struct wf_tape_node *behind[WF_NODE_INPUTS], *node;
+    struct wf_tape_node *input_nodes[WF_NODE_INPUTS], *node;
     weft_tensor *wanted[WF_COMPILED_INPUTS];
-    int n = 0, n_behind = 0;
+    int n = 0, n_nodes = 0;
 
     for (int i = 0; i < call->variant->guards->n_in; i++)
         if (call->variant->reaches[i]) wanted[n++] = in[i];
-    if (!has_nodes_behind(call->variant))
+    if (!has_input_nodes(call->variant))
         return record_hidden_node(call, like, vjp_compiled_call, "compiled", wanted, n);
     for (int i = 0; i < n; i += WF_NODE_INPUTS) {
         int left = n - i < WF_NODE_INPUTS ? n - i : WF_NODE_INPUTS;
 
-        behind[n_behind] =
+        input_nodes[n_nodes] =
             record_hidden_node(call, like, vjp_inputs, "compiled inputs", &wanted[i], left);
-        behind[n_behind++]->v[0] = i;
+        input_nodes[n_nodes++]->v[0] = i;
     }
     node = record_hidden_node(call, like, vjp_compiled_call, "compiled", NULL, 0);
-    for (int i = 0; i < n_behind; i++) wf_tape_node_add_order_edge(node, behind[i]);
+    for (int i = 0; i < n_nodes; i++) wf_tape_node_add_order_edge(node, input_nodes[i]);
     return node;
 }
 
-/* Each result has a node, before that of the call. */
+/* Each result has a node, whose input is the node of the call. */
 static void record_nodes(struct wf_taped_call *call, weft_tensor *const *in, weft_tensor **out)
 {
     const struct wf_variant *variant = call->variant;
@@ -432,7 +432,7 @@ static void record_nodes(struct wf_taped_call *call, weft_tensor *const *in, wef
         node->v[0] = i;
         wf_tape_node_add_order_edge(node, node_of_call);
     }
-    wf_taped_call_begin_awaiting(call);
+    wf_taped_call_begin_counting(call);
 }
 
 _Static_assert(WF_COMPILED_INPUTS <= WF_NODE_INPUTS * WF_NODE_INPUTS,

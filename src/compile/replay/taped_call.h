@@ -31,10 +31,11 @@ void wf_taped_calls_free(struct wf_taped_call *call);
 
 /* ---- for the files of a taped call ---- */
 
-/** How far a leaf has come in the backward that runs. */
+/** What is between a call and a leaf, by target or external tensor. */
 struct wf_leaf_progress {
-    bool delivered; /* it has this term, */
-    bool heard;     /* and its hook does not count on the term any more */
+    bool counts;       /* it counts this call among those that are still to add to its gradient */
+    bool is_delivered; /* it has this term, */
+    bool is_done;      /* and was notified if that was the last one */
 };
 
 /** A call whose results require gradients, until its tape is gone. */
@@ -42,11 +43,12 @@ struct wf_taped_call {
     struct wf_taped_call *next; /* among the idle ones */
     struct wf_variant *variant;
     weft_tensor **grads; /* of the results, as backward brings them; one reference each */
-    /* of the inputs that are reached, where they are too many for one node: between its vjp and
-       those of the nodes behind it, one reference each */
+    /* of the inputs that are reached, where they are too many for one node: from its vjp until
+       those of the input nodes, one reference each */
     weft_tensor *input_grads[WF_COMPILED_INPUTS];
-    struct wf_leaf_progress *progress; /* by target; NULL: no backward list yet */
-    int refs;                          /* of the nodes */
+    struct wf_leaf_progress *leaves; /* while leaves count the call */
+    int leaf_room;
+    int refs; /* of the nodes */
     /* a replay: by storage of the backward list, where forward storages lie */
     char **base;
     struct wf_block **blocks;
@@ -56,28 +58,31 @@ struct wf_taped_call {
     struct wf_captured_forward captured;
     bool is_capture;
     struct wf_undo *undo; /* of a warm-up, whose gradients go nowhere; NULL: none */
-    enum { AWAITS_NOTHING, AWAITS_EXTERNALS, AWAITS_TARGETS } awaits; /* its leaves: a backward */
+    enum { COUNTED_BY_NONE, COUNTED_BY_EXTERNALS, COUNTED_BY_TARGETS } counted_by;
 };
 
 /** A handle of the open scope to the same bytes. */
 weft_tensor *wf_taped_call_handle_of(const weft_tensor *t);
-/** Room for the blocks that the backward list reads, and for its targets' progress. */
+/** Room for the blocks that the backward list reads. */
 void wf_taped_call_make_room_for_blocks(struct wf_taped_call *call);
 
-/** Leaves' gradient hooks wait for this call's backward / no longer do, without it / have got all
- * of it (leaf_gradients.c). */
-void wf_taped_call_begin_awaiting(struct wf_taped_call *call);
-void wf_taped_call_stop_awaiting(struct wf_taped_call *call);
+/** Leaves count this call's backward among what is still to add to their gradients / no longer do,
+ * without it / no longer do, and those that are complete are notified (leaf_gradients.c). */
+void wf_taped_call_begin_counting(struct wf_taped_call *call);
+void wf_taped_call_stop_counting(struct wf_taped_call *call);
 weft_status wf_taped_call_notify_leaves(struct wf_taped_call *call);
 
-/** What a run of the backward list does at its deliver nodes: of `wf_program_run`, whose payload is
- * the delivery. */
-struct wf_leaf_delivery {
+/** Refuses a backward that some leaf's hook would refuse, before anything has changed. */
+weft_status wf_taped_call_check_hooks(const struct wf_taped_call *call);
+
+/** What a run of the backward list does at its deliver nodes: `deliver` of wf_program_run, with
+ * this as payload. */
+struct wf_backward_run {
     struct wf_taped_call *call;
     struct wf_program_run *run;
     weft_status status;
 };
-void wf_taped_call_deliver_in_run(int result, void *delivery);
+void wf_taped_call_deliver_in_run(int result, void *backward_run);
 
 /** Result i of the backward list in this run, as a handle of the open scope. */
 weft_tensor *wf_taped_call_result(const struct wf_taped_call *call,
@@ -89,6 +94,6 @@ weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
 
 /** Add a term of a gradient to its leaf, or to an input of the call's node: the last one of an
  * input stays in in_grads, or in the call's input_grads. */
-weft_status wf_taped_call_deliver(struct wf_taped_call *call,
-                                  const struct wf_gradient_target *target, weft_tensor *grad,
-                                  const struct wf_tape_node *node, weft_tensor **in_grads);
+weft_status wf_taped_call_add_term(struct wf_taped_call *call,
+                                   const struct wf_gradient_target *target, weft_tensor *grad,
+                                   const struct wf_tape_node *node, weft_tensor **in_grads);

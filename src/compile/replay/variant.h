@@ -18,8 +18,8 @@ struct wf_gradient_target {
     weft_tensor *leaf; /* one reference; NULL: an input */
     int input;         /* -1: a leaf */
     /* where a node of the list delivers it: */
-    bool is_last_use;  /* nothing else is read of its bytes or lies in them; */
-    bool leaf_is_free; /* no later node reads the leaf */
+    bool is_last_use; /* nothing else is read of its bytes or lies in them */
+    bool leaf_is_read_later;
 };
 
 struct wf_variant {

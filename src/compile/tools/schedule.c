@@ -82,7 +82,8 @@ static double time_of_node(const struct wf_op_list *list, const struct wf_list_n
 {
     double bytes = count_bytes(list, node) / BYTES_PER_US, products;
 
-    if (node->kind == WF_LIST_VIEW || node->kind == WF_LIST_WAIT) return 0;
+    if (node->kind == WF_LIST_VIEW || node->kind == WF_LIST_WAIT || node->kind == WF_LIST_DELIVER)
+        return 0;
     products = node->kind == WF_LIST_KERNEL ? count_products(node->plan) / PRODUCTS_PER_US : 0;
     return CALL_US + (bytes > products ? bytes : products);
 }

@@ -56,7 +56,7 @@ weft_status wf_kv_cache_check_room(const struct wf_kv_cache *cache, const char *
     return WEFT_OK;
 }
 
-void wf_kv_cache_tell_recorder(const struct wf_kv_cache *cache, const char *layer)
+void wf_kv_cache_leave_list(const struct wf_kv_cache *cache, const char *layer)
 {
     if (cache->room) wf_recorder_leave("%s: a cache counts its tokens on the host", layer);
 }
@@ -66,7 +66,7 @@ weft_status wf_kv_cache_append(struct wf_kv_cache *cache, weft_tensor *k, weft_t
     int64_t tokens;
 
     if (!k || !v) return weft_error_status();
-    wf_kv_cache_tell_recorder(cache, "attention");
+    wf_kv_cache_leave_list(cache, "attention");
     tokens = weft_size(k, 1);
     WF_TRY(wf_kv_cache_check_room(cache, "attention", tokens));
     WF_TRY(alloc_kv_tensors(cache, k, v));

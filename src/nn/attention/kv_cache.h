@@ -15,7 +15,7 @@ weft_status wf_kv_cache_check_room(const struct wf_kv_cache *cache, const char *
                                    int64_t tokens);
 
 /** Where tokens go is a number of the program, which no list has. */
-void wf_kv_cache_tell_recorder(const struct wf_kv_cache *cache, const char *layer);
+void wf_kv_cache_leave_list(const struct wf_kv_cache *cache, const char *layer);
 
 /** Write k and v [B,T,G,D] behind what is there; their tokens count when the call has succeeded. */
 weft_status wf_kv_cache_append(struct wf_kv_cache *cache, weft_tensor *k, weft_tensor *v);

@@ -1,5 +1,5 @@
-/* made_plan.c: the fields of a plan that its kernel and its node need; none of dispatch's. */
-#include "compile/list/made_plan.h"
+/* derived_plan.c: the fields of a plan that its kernel and its node need; none of dispatch's. */
+#include "compile/list/derived_plan.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "kernels/device_kernels.h"
 #include "ops/op_table.h"
 
-struct wf_op_plan *wf_made_plan_new_like(const struct wf_op_plan *plan)
+struct wf_op_plan *wf_derived_plan_new_like(const struct wf_op_plan *plan)
 {
     struct wf_op_plan *made = WF_NEW(struct wf_op_plan);
 
@@ -24,7 +24,7 @@ struct wf_op_plan *wf_made_plan_new_like(const struct wf_op_plan *plan)
     return made;
 }
 
-struct wf_op_plan *wf_made_plan_prepare(struct wf_op_plan *plan)
+struct wf_op_plan *wf_derived_plan_prepare(struct wf_op_plan *plan)
 {
     struct wf_kernel_call *k = &plan->kernel;
 

@@ -1,4 +1,4 @@
-/* made_plan.h: plans of nodes that a pass puts in the place of others: an op's kernel with other
+/* derived_plan.h: plans of nodes that a pass puts in the place of others: an op's kernel with other
  * operands, which dispatch has never planned. */
 #pragma once
 
@@ -6,8 +6,8 @@
 
 /** A plan of the same op, attributes and device, still without operands: `used` and `out` take over
  * a reference each. */
-struct wf_op_plan *wf_made_plan_new_like(const struct wf_op_plan *plan);
+struct wf_op_plan *wf_derived_plan_new_like(const struct wf_op_plan *plan);
 
 /** Prepare its kernel for the operands that it has now. gives: the plan, with one reference; NULL,
  * and the plan is freed: the kernel refuses */
-struct wf_op_plan *wf_made_plan_prepare(struct wf_op_plan *plan);
+struct wf_op_plan *wf_derived_plan_prepare(struct wf_op_plan *plan);
