@@ -7,8 +7,9 @@
  *
  * WF_E is the element in memory, WF_T the type it is computed in, WF_LOAD and WF_STORE go between
  * them, WF_SCALAR makes a WF_T of a double, WF_NAME(f) is f_bf16, WF_IS_REAL is 1 for floats,
- * WF_IN_F32 for those that are computed in f32. WF_EXP etc. are what pointwise.def needs. Included
- * again and again, hence no guard.
+ * WF_IN_F32 for those that are computed in f32, WF_INFINITY_BITS the infinity of 16-bit ones;
+ * WF_LOW_HALF and WF_HIGH_HALF are the two of a pair of bf16.
+ * WF_EXP etc. are what pointwise.def needs. Included again and again, hence no guard.
  */
 #include <limits.h>
 
@@ -30,6 +31,16 @@ static inline wf_bf16 bf16_from_f32(float value)
     memcpy(&bits, &value, sizeof bits);
     rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return (wf_bf16)(value != value ? (bits >> 16) | 0x40u : rounded);
+}
+
+/** Two neighbours in memory, the first in the lower half. */
+typedef uint32_t __attribute__((may_alias, aligned(2))) wf_element_pair;
+
+/** Of a 16-bit float: integers in the order of its values, -0 before 0, what is no number before
+ * -inf or behind +inf. The order of an order is the bits again. */
+static inline int16_t order_of_bits(uint16_t bits)
+{
+    return (int16_t)(bits ^ ((uint16_t)((int16_t)bits >> 15) & 0x7fffu));
 }
 #endif
 
@@ -53,6 +64,9 @@ static inline wf_bf16 bf16_from_f32(float value)
 #undef WF_POW
 #undef WF_FMOD
 #undef WF_ABS
+#undef WF_INFINITY_BITS
+#undef WF_LOW_HALF
+#undef WF_HIGH_HALF
 #undef WF_FINITE
 #undef WF_INFINITE
 
@@ -85,6 +99,9 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_STORE(t) bf16_from_f32(t)
 #define WF_SCALAR(v) (float)(v)
 #define WF_NAME(f) f##_bf16
+#define WF_INFINITY_BITS 0x7f80u
+#define WF_LOW_HALF(pair) real_f32((pair) << 16)
+#define WF_HIGH_HALF(pair) real_f32((pair)&0xffff0000u)
 #define WF_F(f) f##_f32
 #define WF_LOWEST (-(float)INFINITY)
 #define WF_HIGHEST ((float)INFINITY)
@@ -96,6 +113,7 @@ static inline wf_bf16 bf16_from_f32(float value)
 #define WF_STORE(t) wf_f32_to_f16(t)
 #define WF_SCALAR(v) (float)(v)
 #define WF_NAME(f) f##_f16
+#define WF_INFINITY_BITS 0x7c00u
 #define WF_F(f) f##_f32
 #define WF_LOWEST (-(float)INFINITY)
 #define WF_HIGHEST ((float)INFINITY)

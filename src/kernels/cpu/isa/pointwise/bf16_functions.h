@@ -16,7 +16,42 @@ static inline wf_bf16 bf16_from_computed(float value)
     return (wf_bf16)(upper + (lower > (uint16_t)(0x8000u - (upper & 1u))));
 }
 
+/** The same of two, as neighbours in memory. */
+static inline uint32_t bf16_pair(float first, float second)
+{
+    uint32_t low = bits_f32(first), high = bits_f32(second);
+
+    low += 0x7fffu + (low >> 16 & 1u);
+    high += 0x7fffu + (high >> 16 & 1u);
+    return low >> 16 | (high & 0xffff0000u);
+}
+
 static inline float bf16_scalar(double v) { return v != v ? (float)NAN : (float)v; }
+
+/** order_of_bits of -inf and of +inf. */
+enum { BF16_FIRST = -0x7f81, BF16_LAST = 0x7f80 };
+
+/** Values less than v are those of an order less than this; there are none where v is no number. */
+static inline int16_t bf16_order_from(double number)
+{
+    float v = bf16_scalar(number);
+    wf_bf16 near = bf16_from_computed(v);
+
+    if (v != v) return BF16_FIRST;
+    if (v == 0) return -1; /* both zeros are no less */
+    return (int16_t)(order_of_bits(near) + (wf_bf16_to_f32(near) < v));
+}
+
+/** Values greater than v are those of an order greater than this. */
+static inline int16_t bf16_order_to(double number)
+{
+    float v = bf16_scalar(number);
+    wf_bf16 near = bf16_from_computed(v);
+
+    if (v != v) return BF16_LAST;
+    if (v == 0) return 0;
+    return (int16_t)(order_of_bits(near) - (wf_bf16_to_f32(near) > v));
+}
 
 /** e^x for x <= 0, 0 below 2^-126. */
 static inline float exp_for_bf16(float x)

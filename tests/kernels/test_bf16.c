@@ -1,0 +1,139 @@
+/*
+ * test_bf16.c: what loops of bf16 compute from the bits (choices between x and numbers, whole
+ * numbers, extremes), for all bf16 and in every instruction set, against the formulas in double.
+ */
+#include "cases.h"
+
+enum { ALL = 1 << 16, ROW = 200 };
+
+static struct operand all_bf16(int64_t n)
+{
+    struct operand x = operand_new(WEFT_BF16, PLAIN, 1, &n);
+
+    for (int64_t i = 0; i < n; i++) ((wf_bf16 *)(void *)x.data)[i] = (wf_bf16)i;
+    operand_read(&x);
+    return x;
+}
+
+static double as_bf16(double v) { return wf_bf16_to_f32(wf_f32_to_bf16((float)v)); }
+
+/* The sign of a zero is not told. */
+static bool is_same(double got, double want) { return isnan(want) ? isnan(got) : got == want; }
+
+/* ---- of each element ---- */
+
+typedef double formula(double x, const double *s);
+
+static double clamped(double x, const double *s)
+{
+    return x < s[0] ? as_bf16(s[0]) : x > s[1] ? as_bf16(s[1]) : x;
+}
+static double clamped_min(double x, const double *s) { return x < s[0] ? as_bf16(s[0]) : x; }
+static double clamped_max(double x, const double *s) { return x > s[0] ? as_bf16(s[0]) : x; }
+static double number(double x, const double *s)
+{
+    return isnan(x) ? as_bf16(s[0]) : isinf(x) ? as_bf16(x > 0 ? s[1] : s[2]) : x;
+}
+static double up(double x, const double *s) { return (void)s, ceil(x); }
+static double down(double x, const double *s) { return (void)s, floor(x); }
+static double nearest(double x, const double *s) { return (void)s, rint(x); }
+static double to_zero(double x, const double *s) { return (void)s, trunc(x); }
+
+static const struct {
+    const char *name;
+    wf_kernel_prepare *kernel;
+    formula *of;
+    int numbers;
+} cases[] = {{"clamp", wf_cpu_clamp, clamped, 2},
+             {"clamp_min", wf_cpu_clamp_min, clamped_min, 1},
+             {"clamp_max", wf_cpu_clamp_max, clamped_max, 1},
+             {"nan_to_num", wf_cpu_nan_to_num, number, 3},
+             {"ceil", wf_cpu_ceil, up, 0},
+             {"floor", wf_cpu_floor, down, 0},
+             {"round", wf_cpu_round, nearest, 0},
+             {"trunc", wf_cpu_trunc, to_zero, 0}};
+
+/* Between two bf16, on one, zeros, none, beyond all. */
+static const double numbers[] = {-3.3, -0.5,  -0.0,  0.0,       0x1p-133, 1.001, 7,
+                                 1e39, -1e39, 256.5, -INFINITY, INFINITY, NAN};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static void check_all_bf16(int c, const struct wf_scalars *s, const struct operand *x,
+                           struct operand *y)
+{
+    call(cases[c].kernel, y, 1, (struct operand *[]){(struct operand *)(uintptr_t)x}, s);
+    for (int64_t i = 0; i < x->desc.numel; i++) {
+        double rounded[] = {(float)s->s[0], (float)s->s[1], (float)s->s[2]};
+        double want = cases[c].of(x->values[i], rounded), got = y->values[i];
+
+        if (is_same(got, want)) continue;
+        ck_abort_msg("isa %d: %s(%g; %g, %g, %g) is %g, not %g", wf_kernels_isa_level(),
+                     cases[c].name, x->values[i], s->s[0], s->s[1], s->s[2], got, want);
+    }
+}
+
+/* More than all of them, so that loops end with a rest. */
+WT_UNIT(choices_and_whole_numbers__of_every_bf16)
+{
+    const int64_t n = ALL + 7;
+    struct operand x = all_bf16(n), y = operand_new(WEFT_BF16, PLAIN, 1, &n);
+
+    EACH_ISA
+    for (int c = 0; c < (int)(sizeof cases / sizeof *cases); c++)
+        for (int i = 0; i < (cases[c].numbers ? NUMBERS : 1); i++)
+            for (int k = 0; k < (cases[c].numbers > 1 ? NUMBERS : 1); k += 2) {
+                struct wf_scalars s = {{numbers[i], numbers[k], numbers[(i + k) % NUMBERS]}, {0}};
+
+                check_all_bf16(c, &s, &x, &y);
+            }
+    OPERANDS_FREE(&x, &y);
+}
+
+/* ---- extremes ---- */
+
+static double extreme_of(int which, const double *x, int64_t n, int64_t apart)
+{
+    double best = which == 1 ? INFINITY : which == 0 ? -INFINITY : 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        double v = which == 2 ? fabs(x[i * apart]) : x[i * apart];
+
+        if (isnan(v)) return NAN;
+        if (which == 1 ? v < best : v > best) best = v;
+    }
+    return best;
+}
+
+/* Rows of neighbours in the order of bits, with what is no number in some, along either dim. */
+WT_UNIT(extremes__are_those_of_the_values)
+{
+    static wf_kernel_prepare *const kernels[] = {wf_cpu_max, wf_cpu_min, wf_cpu_norm};
+    struct wf_scalars scalars = {.s = {1}};
+    const int64_t rows = ALL / ROW, shape[] = {rows, ROW};
+    struct operand x = operand_new(WEFT_BF16, PLAIN, 2, shape);
+
+    for (int64_t i = 0; i < rows * ROW; i++)
+        ((wf_bf16 *)(void *)x.data)[i] = (wf_bf16)(i + i % 7 * 31 % 97);
+    operand_read(&x);
+    EACH_ISA
+    for (int which = 0; which < 3; which++)
+        for (int dim = 0; dim < 2; dim++) {
+            const int64_t kept = shape[1 - dim], to[] = {dim ? kept : 1, dim ? 1 : kept};
+            union wf_op_attrs attrs = {.norm = {.dims = 1u << dim, .p = INFINITY}};
+            struct operand y = operand_new(WEFT_BF16, PLAIN, 2, to);
+
+            call_with(kernels[which], &attrs, &y, 1, (struct operand *[]){&x}, &scalars);
+            for (int64_t i = 0; i < kept; i++) {
+                double want =
+                    extreme_of(which, x.values + (dim ? i * ROW : i), shape[dim], dim ? 1 : ROW);
+
+                if (is_same(y.values[i], want)) continue;
+                ck_abort_msg("isa %d: extreme %d of dim %d at %d is %g, not %g",
+                             wf_kernels_isa_level(), which, dim, (int)i, y.values[i], want);
+            }
+            OPERANDS_FREE(&y);
+        }
+    OPERANDS_FREE(&x);
+}
+
+int main(void) { return wt_unit_main("bf16"); }
