@@ -209,8 +209,10 @@ typedef struct weft_compile_forecast {
  * mesh of weft_mesh_new_fake. PyTorch: torch.compile under FakeTensorMode.
  *
  * `passes_off` as in weft_compile_config. Chains are not fused, so a list that is needs less, by
- * what only their steps read. Of a forward whose results require gradients it is the forward. What
- * the function changes stays changed. `results`: how many it gives.
+ * what only their steps read. The step of an optimizer is planned as on the CPU, parameter by
+ * parameter: on a GPU gradients wait for it (passes_off "updates"). Of a forward whose results
+ * require gradients it is the forward. What the function changes stays changed. `results`: how many
+ * it gives.
  *
  * ranks: any; local. fails: as the function; WEFT_ERR_STATE for an input with elements and within a
  * compiled function

@@ -227,10 +227,9 @@ weft_status wf_leaf_notify_if_complete(weft_tensor *leaf)
 
 weft_status wf_leaf_deliver_grad(weft_tensor *leaf, weft_tensor *grad)
 {
+    if (leaf->grad_state) leaf->grad_state->awaited--;
     WF_TRY(wf_leaf_accumulate_grad(leaf, grad));
-    if (!leaf->grad_state) return WEFT_OK;
-    leaf->grad_state->awaited--;
-    return wf_leaf_notify_if_complete(leaf);
+    return leaf->grad_state ? wf_leaf_notify_if_complete(leaf) : WEFT_OK;
 }
 
 /* A recorder may want gradients as results of its list: they are delivered after it. */

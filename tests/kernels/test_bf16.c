@@ -1,6 +1,7 @@
 /*
- * test_bf16.c: what loops of bf16 compute from the bits (choices between x and numbers, whole
- * numbers, extremes), for all bf16 and in every instruction set, against the formulas in double.
+ * test_bf16.c: what loops of 16-bit floats compute from the bits (choices between x and numbers and
+ * rounding to integers of bf16, extremes of both), for all of them and in every instruction set,
+ * against the formulas in double.
  */
 #include "cases.h"
 
@@ -73,7 +74,7 @@ static void check_all_bf16(int c, const struct wf_scalars *s, const struct opera
 }
 
 /* More than all of them, so that loops end with a rest. */
-WT_UNIT(choices_and_whole_numbers__of_every_bf16)
+WT_UNIT(choices_and_integers__of_every_bf16)
 {
     const int64_t n = ALL + 7;
     struct operand x = all_bf16(n), y = operand_new(WEFT_BF16, PLAIN, 1, &n);
@@ -91,49 +92,60 @@ WT_UNIT(choices_and_whole_numbers__of_every_bf16)
 
 /* ---- extremes ---- */
 
-static double extreme_of(int which, const double *x, int64_t n, int64_t apart)
+enum extreme { MOST, LEAST, MOST_SIZE, LEAST_SIZE, EXTREMES };
+
+static double extreme_of(enum extreme which, const double *x, int64_t n, int64_t apart)
 {
-    double best = which == 1 ? INFINITY : which == 0 ? -INFINITY : 0;
+    bool least = which == LEAST || which == LEAST_SIZE;
+    double best = least ? INFINITY : -INFINITY;
 
     for (int64_t i = 0; i < n; i++) {
-        double v = which == 2 ? fabs(x[i * apart]) : x[i * apart];
+        double v = which >= MOST_SIZE ? fabs(x[i * apart]) : x[i * apart];
 
         if (isnan(v)) return NAN;
-        if (which == 1 ? v < best : v > best) best = v;
+        if (least ? v < best : v > best) best = v;
     }
     return best;
 }
 
-/* Rows of neighbours in the order of bits, with what is no number in some, along either dim. */
+static void check_extremes(enum extreme which, struct operand *x, int dim)
+{
+    static wf_kernel_prepare *const kernels[] = {wf_cpu_max, wf_cpu_min, wf_cpu_norm, wf_cpu_norm};
+    const int64_t *shape = x->desc.shape, kept = shape[1 - dim],
+                  to[] = {dim ? kept : 1, dim ? 1 : kept};
+    union wf_op_attrs attrs = {
+        .norm = {.dims = 1u << dim, .p = which == LEAST_SIZE ? -INFINITY : INFINITY}};
+    struct operand y = operand_new((weft_dtype)x->desc.dtype, PLAIN, 2, to);
+    struct wf_scalars scalars = {.s = {1}};
+
+    call_with(kernels[which], &attrs, &y, 1, (struct operand *[]){x}, &scalars);
+    for (int64_t i = 0; i < kept; i++) {
+        double want = extreme_of(which, x->values + (dim ? i * ROW : i), shape[dim], dim ? 1 : ROW);
+
+        if (is_same(y.values[i], want)) continue;
+        ck_abort_msg("isa %d: extreme %d of dim %d at %d is %g, not %g", wf_kernels_isa_level(),
+                     (int)which, dim, (int)i, y.values[i], want);
+    }
+    OPERANDS_FREE(&y);
+}
+
+/* Rows of neighbours in the order of bits, with NaN in some, along either dim. */
 WT_UNIT(extremes__are_those_of_the_values)
 {
-    static wf_kernel_prepare *const kernels[] = {wf_cpu_max, wf_cpu_min, wf_cpu_norm};
-    struct wf_scalars scalars = {.s = {1}};
+    static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_F16};
     const int64_t rows = ALL / ROW, shape[] = {rows, ROW};
-    struct operand x = operand_new(WEFT_BF16, PLAIN, 2, shape);
 
-    for (int64_t i = 0; i < rows * ROW; i++)
-        ((wf_bf16 *)(void *)x.data)[i] = (wf_bf16)(i + i % 7 * 31 % 97);
-    operand_read(&x);
     EACH_ISA
-    for (int which = 0; which < 3; which++)
-        for (int dim = 0; dim < 2; dim++) {
-            const int64_t kept = shape[1 - dim], to[] = {dim ? kept : 1, dim ? 1 : kept};
-            union wf_op_attrs attrs = {.norm = {.dims = 1u << dim, .p = INFINITY}};
-            struct operand y = operand_new(WEFT_BF16, PLAIN, 2, to);
+    for (int t = 0; t < 2; t++) {
+        struct operand x = operand_new(dtypes[t], PLAIN, 2, shape);
 
-            call_with(kernels[which], &attrs, &y, 1, (struct operand *[]){&x}, &scalars);
-            for (int64_t i = 0; i < kept; i++) {
-                double want =
-                    extreme_of(which, x.values + (dim ? i * ROW : i), shape[dim], dim ? 1 : ROW);
-
-                if (is_same(y.values[i], want)) continue;
-                ck_abort_msg("isa %d: extreme %d of dim %d at %d is %g, not %g",
-                             wf_kernels_isa_level(), which, dim, (int)i, y.values[i], want);
-            }
-            OPERANDS_FREE(&y);
-        }
-    OPERANDS_FREE(&x);
+        for (int64_t i = 0; i < rows * ROW; i++)
+            ((uint16_t *)(void *)x.data)[i] = (uint16_t)(i + i % 7 * 31 % 97);
+        operand_read(&x);
+        for (int which = 0; which < EXTREMES; which++)
+            for (int dim = 0; dim < 2; dim++) check_extremes((enum extreme)which, &x, dim);
+        OPERANDS_FREE(&x);
+    }
 }
 
 int main(void) { return wt_unit_main("bf16"); }

@@ -24,7 +24,8 @@ enum { WEFT_LIST_MAX_IN = 8, WEFT_LIST_MAX_OUT = 4 };
 typedef enum weft_list_kind {
     WEFT_LIST_KERNEL, /* of an op, from `in` to `out` */
     WEFT_LIST_FUSED,  /* of several ops, piece by piece */
-    WEFT_LIST_UPDATE, /* an optimizer changes parameters */
+    WEFT_LIST_UPDATE, /* an optimizer changes parameters, or one of them, which it does not name:
+                         those of a list are run in their order */
     WEFT_LIST_COPY,
     WEFT_LIST_FILL,
     WEFT_LIST_START, /* of a collective, from in[0] to out[0] */

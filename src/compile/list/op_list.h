@@ -35,6 +35,8 @@ struct wf_storage {
     bool kept_by_calls; /* of a backward list, WF_STORAGE_FORWARD: it is read, so calls keep it */
     bool from_host;     /* made, but filled by other code than ops before a node reads it */
     bool keeps_address; /* external, here or in the list that this one belongs to */
+    bool step_passes;   /* an input: parameters are updated before nodes after them read it
+                           (passes/updates.c) */
     int index;
     int same_as; /* kept: its block is that of storage same_as - 1; 0: it has its own */
     int64_t bytes;
@@ -138,8 +140,7 @@ struct wf_op_list {
     bool draws_borrowed;                 /* or another's */
     struct wf_step_draws *forward_draws; /* of a backward list: the forward list's */
     bool lowered;
-    bool updates_are_spread; /* parameters are updated before the nodes behind them have read
-                                inputs: no input may be one of them (passes/updates.c) */
+    bool steps_pass_inputs; /* step_passes of some storage */
     bool keeps_collectives; /* passes leave each where it is: what a rank knows of the list (what is
                                still held) other ranks may not */
 };

@@ -4,8 +4,8 @@
  * gradient is free for what comes next, and parameters change while the gradients of others are
  * on their way. On a GPU the step stays one: there launches count.
  *
- * An input could be a parameter, and a node behind the step could read it by that name: guards see
- * to it that inputs are not among what such a list updates.
+ * An input may be a parameter or a state in some call, which is known in that call alone. Inputs
+ * that are read by nodes which a step has passed are marked, and copied then (input_copies.h).
  */
 #include "base/mem.h"
 #include "compile/passes/passes.h"
@@ -23,10 +23,10 @@ static bool hold_same_bytes(const struct wf_storage *a, const struct wf_storage 
 struct use {
     const struct wf_op_list *list;
     int parameter, gradient;
-    bool conflict;
+    bool conflict, writes_parameter;
 };
 
-static bool may_be_parameter(const struct use *use, int storage)
+static bool is_parameter(const struct use *use, int storage)
 {
     const struct wf_storage *other = &use->list->storages[storage];
 
@@ -35,11 +35,14 @@ static bool may_be_parameter(const struct use *use, int storage)
            hold_same_bytes(other, &use->list->storages[use->parameter]);
 }
 
+/* An input that is written may be the parameter, of which a copy would not be seen. */
 static void check_use(int storage, bool write, void *payload)
 {
     struct use *use = payload;
 
-    use->conflict |= may_be_parameter(use, storage) ||
+    use->writes_parameter |= write && (is_parameter(use, storage) ||
+                                       use->list->storages[storage].kind == WF_STORAGE_INPUT);
+    use->conflict |= is_parameter(use, storage) || use->writes_parameter ||
                      (write && wf_storages_may_meet(use->list, storage, use->gradient));
 }
 
@@ -51,8 +54,8 @@ static bool lies_in(const void *address, const struct wf_storage *storage)
 }
 
 /* Other nodes could read the optimizer's own tensors, which the step does not name. */
-static bool states_are_in_list(const struct wf_op_list *list, const struct wf_list_node *update,
-                               int item)
+static bool list_has_states(const struct wf_op_list *list, const struct wf_list_node *update,
+                            int item)
 {
     const struct wf_optimizer_step_arrays *arrays = &update->items[item].arrays;
     int parameter = update->arrays[2 * item].storage;
@@ -68,22 +71,58 @@ static bool states_are_in_list(const struct wf_op_list *list, const struct wf_li
     return false;
 }
 
-/* The node behind which it may stand. */
+/* Steps of the same bytes keep their order. */
+static bool shares_with_another(const struct wf_op_list *list, const struct wf_list_node *update,
+                                int item)
+{
+    const struct wf_storage *own = &list->storages[update->arrays[2 * item].storage];
+
+    for (int i = 0; i < update->n_items; i++) {
+        const struct wf_storage *other = &list->storages[update->arrays[2 * i].storage];
+
+        if (i != item && other->kind == WF_STORAGE_EXTERNAL && hold_same_bytes(own, other))
+            return true;
+    }
+    return false;
+}
+
+/* Other nodes than steps write to the parameter, or to an input that may be it. */
+static bool list_writes_parameter(const struct wf_op_list *list, int update, struct use *use)
+{
+    for (int i = 0; i < update; i++)
+        if (list->nodes[i].kind != WF_LIST_UPDATE)
+            wf_list_node_visit_storages(list, &list->nodes[i], check_use, use);
+    use->conflict = false;
+    return use->writes_parameter;
+}
+
+/* The node after which it comes. */
 static int place_of_item(const struct wf_op_list *list, int update, int item)
 {
     const struct wf_list_node *node = &list->nodes[update];
-    struct use use = {list, node->arrays[2 * item].storage, node->arrays[2 * item + 1].storage,
-                      false};
-    int behind = update - 1;
+    struct use use = {.list = list,
+                      .parameter = node->arrays[2 * item].storage,
+                      .gradient = node->arrays[2 * item + 1].storage};
+    int after = update - 1;
 
     if (list->storages[use.parameter].kind != WF_STORAGE_EXTERNAL ||
-        states_are_in_list(list, node, item))
-        return behind;
-    for (; behind >= 0 && !wf_list_node_is_fixed(&list->nodes[behind]); behind--) {
-        wf_list_node_visit_storages(list, &list->nodes[behind], check_use, &use);
+        list_has_states(list, node, item) || shares_with_another(list, node, item) ||
+        list_writes_parameter(list, update, &use))
+        return after;
+    for (; after >= 0 && !wf_list_node_is_fixed(&list->nodes[after]); after--) {
+        wf_list_node_visit_storages(list, &list->nodes[after], check_use, &use);
         if (use.conflict) break;
     }
-    return behind;
+    return after;
+}
+
+static void mark_input(int storage, bool write, void *payload)
+{
+    struct wf_op_list *list = payload;
+
+    (void)write;
+    if (list->storages[storage].kind != WF_STORAGE_INPUT) return;
+    list->storages[storage].step_passes = list->steps_pass_inputs = true;
 }
 
 /* ---- the new list ---- */
@@ -92,15 +131,14 @@ struct walk {
     struct wf_op_list *list;
     struct wf_list_node *old;
     int n_old;
-    int *first, *next;       /* of the old nodes: the steps behind each, a chain; -1: its end */
+    int *first, *next;       /* of the old nodes: the steps after each, a chain; -1: its end */
     struct wf_list_node *of; /* by step: its node */
     int n_steps;
 };
 
-/* Which is freed where the last one of them is. */
-static void append_steps(struct walk *walk, int behind)
+static void append_steps(struct walk *walk, int after)
 {
-    for (int i = walk->first[behind + 1]; i >= 0; i = walk->next[i])
+    for (int i = walk->first[after + 1]; i >= 0; i = walk->next[i])
         *wf_op_list_add_node(walk->list, WF_LIST_UPDATE) = walk->of[i];
 }
 
@@ -125,24 +163,27 @@ static struct wf_list_node step_of_item(const struct wf_list_node *update, int i
     return step;
 }
 
-/* The step that comes first counts for all of them; one of them frees what they share. */
+/* The step that comes first counts for all of them; that of the first item frees what they share.
+ */
 static void split(struct walk *walk, int update)
 {
     struct wf_list_node *whole = &walk->old[update];
     int begin = walk->n_steps, earliest = update, first = begin;
 
     for (int i = 0; i < whole->n_items; i++) {
-        int behind = place_of_item(walk->list, update, i), step = walk->n_steps++,
-            *end = &walk->first[behind + 1];
+        int after = place_of_item(walk->list, update, i), step = walk->n_steps++,
+            *end = &walk->first[after + 1];
 
         walk->of[step] = step_of_item(whole, i);
-        if (behind < earliest) {
-            earliest = behind;
+        if (after < earliest) {
+            earliest = after;
             first = step;
         }
         while (*end >= 0) end = &walk->next[*end];
         *end = step;
     }
+    for (int i = earliest + 1; i < update; i++)
+        wf_list_node_visit_storages(walk->list, &walk->list->nodes[i], mark_input, walk->list);
     walk->of[first].call.advance = whole->call.advance;
     walk->of[begin].call.release = whole->call.release;
     wf_free(whole->arrays);
@@ -194,7 +235,6 @@ int wf_pass_updates(struct wf_op_list *list)
     for (int i = 0; i < list->n_nodes; i++)
         if (can_be_split(list, &list->nodes[i])) split(&walk, i);
     put_in_order(&walk);
-    list->updates_are_spread = true;
     wf_free(walk.first);
     wf_free(walk.next);
     wf_free(walk.of);

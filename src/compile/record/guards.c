@@ -151,23 +151,6 @@ static bool gradient_fits(const struct wf_list_gradient *gradient)
            (grad->refs != 1 || !wf_block_is_unshared(grad->block)) == gradient->was_shared;
 }
 
-static bool lies_in(const weft_tensor *t, const struct wf_block *block)
-{
-    const char *a = t->block->data, *b = block->data;
-
-    return a && b && a < b + block->bytes && b < a + t->block->bytes;
-}
-
-/* Of a list that updates parameters early. */
-static bool is_updated(const struct wf_op_list *list, const weft_tensor *t)
-{
-    for (int s = 0; s < list->n_storages; s++)
-        if (list->storages[s].kind == WF_STORAGE_EXTERNAL && list->storages[s].written &&
-            lies_in(t, list->storages[s].block))
-            return true;
-    return false;
-}
-
 #define DIFFERS(...)                                                                               \
     do {                                                                                           \
         if (why) snprintf(why, room, __VA_ARGS__);                                                 \
@@ -187,8 +170,6 @@ bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *lis
         if (why) describe_input(&guards->in[i], in, i, why, room);
         return false;
     }
-    for (int i = 0; list->updates_are_spread && i < n_in; i++)
-        if (in[i] && is_updated(list, in[i])) DIFFERS("input %d is what the list updates", i);
     mode = mode_that_differs(guards);
     if (mode) DIFFERS("%s differs", mode);
     for (int i = 0; i < guards->n_externals; i++)

@@ -127,29 +127,33 @@ static void add_results(struct wf_variant *variant, struct wf_list_recorder *r,
     }
 }
 
-/* What was delivered, now that nobody records. */
-static weft_status deliver(struct wf_taped_call *call, const struct wf_list_recorder *r,
-                           const struct wf_tape_node *node, weft_tensor **in_grads)
+static weft_status deliver_term(struct wf_taped_call *call, const struct wf_list_recorder *r, int i,
+                                const struct wf_tape_node *node, weft_tensor **in_grads)
+{
+    const struct wf_gradient_target *target = &call->variant->targets[i];
+    weft_tensor *grad = r->deliveries[i].grad;
+
+    return target->leaf ? wf_leaf_deliver_grad(target->leaf, grad)
+                        : wf_taped_call_add_term(call, target, wf_taped_call_handle_of(grad), node,
+                                                 in_grads);
+}
+
+/* What was delivered, now that nobody records. Leaves no longer wait for terms that they do not
+ * get: those of a warm-up, and those after a failure. */
+static weft_status deliver_terms(struct wf_taped_call *call, const struct wf_list_recorder *r,
+                                 const struct wf_tape_node *node, weft_tensor **in_grads)
 {
     weft_status status = WEFT_OK;
 
-    for (int i = 0; i < r->n_deliveries && status == WEFT_OK; i++) {
-        const struct wf_gradient_target *target = &call->variant->targets[i];
-        weft_tensor *grad = r->deliveries[i].grad;
+    for (int i = 0; i < r->n_deliveries; i++) {
+        struct wf_grad_state *state = r->deliveries[i].leaf->grad_state;
 
-        status = target->leaf ? wf_leaf_deliver_grad(target->leaf, grad)
-                              : wf_taped_call_add_term(call, target, wf_taped_call_handle_of(grad),
-                                                       node, in_grads);
+        if (status == WEFT_OK && !call->undo)
+            status = deliver_term(call, r, i, node, in_grads);
+        else if (state)
+            state->awaited--;
     }
     return status;
-}
-
-/* Of a warm-up: leaves do not get the terms that they have counted. */
-static weft_status drop_terms(const struct wf_list_recorder *r)
-{
-    for (int i = 0; i < r->n_deliveries; i++)
-        if (r->deliveries[i].leaf->grad_state) r->deliveries[i].leaf->grad_state->awaited--;
-    return WEFT_OK;
 }
 
 static weft_status record_backward(struct wf_taped_call *call, const struct wf_tape_node *node,
@@ -175,7 +179,7 @@ static weft_status record_backward(struct wf_taped_call *call, const struct wf_t
     status = walk_inner_tape(call);
     if (status == WEFT_OK) add_results(variant, r, captured);
     wf_recording_end(r);
-    if (status == WEFT_OK) status = call->undo ? drop_terms(r) : deliver(call, r, node, in_grads);
+    if (status == WEFT_OK) status = deliver_terms(call, r, node, in_grads);
     if (r->n_breaks) {
         variant->unusable = wf_format("backward: %s", r->breaks[0].reason);
     } else if (status == WEFT_OK) {

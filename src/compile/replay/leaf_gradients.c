@@ -45,9 +45,16 @@ void wf_taped_call_begin_counting(struct wf_taped_call *call)
     for (int i = 0; i < n; i++) {
         const weft_tensor *leaf = counting_leaf(call, i);
 
-        call->leaves[i] = (struct wf_leaf_progress){.counts = leaf && leaf->grad_state};
-        if (call->leaves[i].counts) leaf->grad_state->outstanding_calls++;
+        call->leaves[i] = (struct wf_leaf_progress){.counts_call = leaf && leaf->grad_state};
+        if (call->leaves[i].counts_call) leaf->grad_state->outstanding_calls++;
     }
+}
+
+void wf_taped_call_begin_backward(struct wf_taped_call *call)
+{
+    if (call->counted_by == COUNTED_BY_NONE) wf_taped_call_begin_counting(call); /* once more */
+    for (int i = 0; i < count_leaves(call); i++)
+        call->leaves[i].is_delivered = call->leaves[i].was_told = false;
 }
 
 /* Its hook may have been taken off since, or be another one. */
@@ -55,9 +62,9 @@ static void stop_counting_leaf(struct wf_taped_call *call, int i)
 {
     const weft_tensor *leaf = counting_leaf(call, i);
 
-    if (call->leaves[i].counts && leaf->grad_state && leaf->grad_state->outstanding_calls > 0)
+    if (call->leaves[i].counts_call && leaf->grad_state && leaf->grad_state->outstanding_calls > 0)
         leaf->grad_state->outstanding_calls--;
-    call->leaves[i].counts = false;
+    call->leaves[i].counts_call = false;
 }
 
 void wf_taped_call_stop_counting(struct wf_taped_call *call)
@@ -71,9 +78,9 @@ static bool is_left_to_notify(const struct wf_taped_call *call, int i)
 {
     const weft_tensor *leaf = counting_leaf(call, i);
 
-    if (!leaf || !leaf->grad_state || !leaf->grad || call->leaves[i].is_done) return false;
+    if (!leaf || !leaf->grad_state || !leaf->grad || call->leaves[i].was_told) return false;
     for (int j = 0; j < i; j++)
-        if (!call->leaves[j].is_done && counting_leaf(call, j) == leaf) return false;
+        if (!call->leaves[j].was_told && counting_leaf(call, j) == leaf) return false;
     return true;
 }
 
@@ -192,8 +199,10 @@ void wf_taped_call_deliver_in_run(int i, void *payload)
     if (of->status != WEFT_OK || !state || call->leaves[i].is_delivered) return;
     call->leaves[i].is_delivered = true;
     of->status = add_to_leaf(of, i);
-    if (of->status != WEFT_OK || (state->hook->writes_leaf && target->leaf_is_read_later)) return;
+    if (of->status != WEFT_OK || !call->leaves[i].counts_call ||
+        (state->hook->writes_leaf && target->leaf_is_read_later))
+        return;
     stop_counting_leaf(call, i);
-    call->leaves[i].is_done = true;
+    call->leaves[i].was_told = true;
     of->status = wf_leaf_notify_if_complete(target->leaf);
 }

@@ -339,7 +339,7 @@ static void vjp_compiled_call(const struct wf_tape_node *node, weft_tensor *grad
 
     (void)grad;
     release_input_grads(call);
-    if (call->counted_by == COUNTED_BY_NONE) wf_taped_call_begin_counting(call); /* once more */
+    wf_taped_call_begin_backward(call);
     if (status == WEFT_OK)
         status = call->is_capture ? wf_taped_call_capture_backward(call, node, in_grads)
                                   : replay_backward(call, node, in_grads);

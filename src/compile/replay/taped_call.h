@@ -33,9 +33,9 @@ void wf_taped_calls_free(struct wf_taped_call *call);
 
 /** What is between a call and a leaf, by target or external tensor. */
 struct wf_leaf_progress {
-    bool counts;       /* it counts this call among those that are still to add to its gradient */
-    bool is_delivered; /* it has this term, */
-    bool is_done;      /* and was notified if that was the last one */
+    bool counts_call;  /* among those that are still to add to its gradient */
+    bool is_delivered; /* in the backward that runs it has this term, */
+    bool was_told;     /* and its hook was told so (wf_leaf_notify_if_complete) */
 };
 
 /** A call whose results require gradients, until its tape is gone. */
@@ -69,6 +69,9 @@ void wf_taped_call_make_room_for_blocks(struct wf_taped_call *call);
 /** Leaves count this call's backward among what is still to add to their gradients / no longer do,
  * without it / no longer do, and those that are complete are notified (leaf_gradients.c). */
 void wf_taped_call_begin_counting(struct wf_taped_call *call);
+/** A backward of the call begins: the first one, one after a failure, or one of a tape that was
+ * retained. */
+void wf_taped_call_begin_backward(struct wf_taped_call *call);
 void wf_taped_call_stop_counting(struct wf_taped_call *call);
 weft_status wf_taped_call_notify_leaves(struct wf_taped_call *call);
 

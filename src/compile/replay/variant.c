@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "compile/list/lower.h"
+#include "compile/replay/input_copies.h"
 #include "compile/replay/taped_call.h"
 #include "compile/tools/dump.h"
 #include "mesh/mesh.h"
@@ -131,7 +132,8 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
 {
     const struct wf_op_list *list = variant->forward;
     struct wf_program_run run;
-    weft_status status = WEFT_OK;
+    struct wf_input_copies copies;
+    weft_status status;
     double began = wf_monotonic_seconds();
 
     for (int i = 0; i < variant->guards->n_in; i++)
@@ -139,7 +141,13 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
     WF_TRY(wf_program_begin_run(variant->forward_program, &run));
     set_bases(list, &run, in);
     wait_for_readers(variant, &run, in);
+    status = wf_input_copies_make(&copies, list, &run, in);
+    if (status != WEFT_OK) {
+        wf_program_end_run(variant->forward_program, &run);
+        return status;
+    }
     wf_program_run_all(variant->forward_program, &run);
+    wf_input_copies_release(&copies, &run);
     wf_step_draws_advance(list->draws);
     record_writes(variant, &run, in);
     make_results(list, &run, in, out);

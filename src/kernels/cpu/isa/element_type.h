@@ -36,8 +36,8 @@ static inline wf_bf16 bf16_from_f32(float value)
 /** Two neighbours in memory, the first in the lower half. */
 typedef uint32_t __attribute__((may_alias, aligned(2))) wf_element_pair;
 
-/** Of a 16-bit float: integers in the order of its values, -0 before 0, what is no number before
- * -inf or behind +inf. The order of an order is the bits again. */
+/** Of a 16-bit float: integers in the order of its values, -0 before 0, NaN before -inf or after
+ * +inf. It is its own inverse. */
 static inline int16_t order_of_bits(uint16_t bits)
 {
     return (int16_t)(bits ^ ((uint16_t)((int16_t)bits >> 15) & 0x7fffu));

@@ -28,8 +28,8 @@ static inline uint32_t bf16_pair(float first, float second)
 
 static inline float bf16_scalar(double v) { return v != v ? (float)NAN : (float)v; }
 
-/** order_of_bits of -inf and of +inf. */
-enum { BF16_FIRST = -0x7f81, BF16_LAST = 0x7f80 };
+/** order_of_bits of both. */
+enum { ORDER_OF_MINUS_INFINITY = -0x7f81, ORDER_OF_INFINITY = 0x7f80 };
 
 /** Values less than v are those of an order less than this; there are none where v is no number. */
 static inline int16_t bf16_order_from(double number)
@@ -37,7 +37,7 @@ static inline int16_t bf16_order_from(double number)
     float v = bf16_scalar(number);
     wf_bf16 near = bf16_from_computed(v);
 
-    if (v != v) return BF16_FIRST;
+    if (v != v) return ORDER_OF_MINUS_INFINITY;
     if (v == 0) return -1; /* both zeros are no less */
     return (int16_t)(order_of_bits(near) + (wf_bf16_to_f32(near) < v));
 }
@@ -48,7 +48,7 @@ static inline int16_t bf16_order_to(double number)
     float v = bf16_scalar(number);
     wf_bf16 near = bf16_from_computed(v);
 
-    if (v != v) return BF16_LAST;
+    if (v != v) return ORDER_OF_INFINITY;
     if (v == 0) return 0;
     return (int16_t)(order_of_bits(near) - (wf_bf16_to_f32(near) > v));
 }
