@@ -8,12 +8,17 @@ static const struct topk_case {
     int64_t lead[2], n, k;
     bool labelled;
 } cases[] = {
-    {{2, 3}, 1, 1, false},   {{2, 3}, 7, 3, false},    {{1, 5}, 33, 33, true},
-    {{3, 1}, 5, 9, true},    {{2, 2}, 0, 4, false},    {{0, 2}, 5, 2, false},
-    {{1, 4}, 2000, 5, true}, {{1, 2}, 9000, 6, false}, {{2, 1}, 8200, 64, true},
-    {{1, 3}, 700, 90, true}, {{1, 2}, 3000, 70, true}, {{2, 40}, 16, 2, false},
+    {{2, 3}, 1, 1, false},      {{2, 3}, 7, 3, false},    {{1, 5}, 33, 33, true},
+    {{3, 1}, 5, 9, true},       {{2, 2}, 0, 4, false},    {{0, 2}, 5, 2, false},
+    {{1, 4}, 2000, 5, true},    {{1, 2}, 9000, 6, false}, {{2, 1}, 8200, 64, true},
+    {{1, 3}, 700, 90, true},    {{1, 2}, 3000, 70, true}, {{2, 40}, 16, 2, false},
+    {{1, 3}, 200, 1100, false},
 };
-enum { CASES = sizeof cases / sizeof *cases, FIRST = 5 };
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* The index of a row's first element where it has no labels: 0 is one that can be told from none.
+ */
+static int64_t first_index(const struct topk_case *c) { return (c - cases) % 2 ? 0 : 5; }
 
 struct ranked {
     double value, label;
@@ -41,13 +46,13 @@ static void fill(struct operand *x, struct operand *labels, int64_t n)
     operand_write(labels);
 }
 
-static int64_t sort_row(const struct operand *x, const struct operand *labels, int64_t row,
-                        int64_t n, struct ranked *sorted)
+static int64_t sort_row(const struct topk_case *c, const struct operand *x,
+                        const struct operand *labels, int64_t row, struct ranked *sorted)
 {
-    int64_t have = 0;
+    int64_t have = 0, n = c->n;
 
     for (int64_t j = 0; j < n; j++) {
-        double label = labels ? labels->values[row * n + j] : (double)(FIRST + j);
+        double label = labels ? labels->values[row * n + j] : (double)(first_index(c) + j);
 
         if (label >= 0) sorted[have++] = (struct ranked){x->values[row * n + j], label};
     }
@@ -94,9 +99,9 @@ static void check(const struct topk_case *c, weft_dtype dtype, enum lie lie)
     fill(&x, &labels, c->n);
     kernel_run(wf_cpu_topk, &k, (struct operand *[]){&values, &indices},
                (struct operand *[]){&x, c->labelled ? &labels : NULL},
-               &(struct wf_scalars){.v = {FIRST}});
+               &(struct wf_scalars){.v = {first_index(c)}});
     for (int64_t row = 0; row < c->lead[0] * c->lead[1]; row++) {
-        int64_t have = sort_row(&x, c->labelled ? &labels : NULL, row, c->n, sorted);
+        int64_t have = sort_row(c, &x, c->labelled ? &labels : NULL, row, sorted);
 
         expect_row(c, row, have, sorted, &values, &indices);
     }

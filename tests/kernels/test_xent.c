@@ -42,8 +42,11 @@ static struct loss loss_new(const struct columns *part, const struct terms *t, w
     for (int i = 0; i < ROWS; i++) l.sp.values[i] = 2 + i + l.sp.values[i];
     operand_write(&l.sp);
     l.target = operand_new(target, lie, 2, lead);
-    for (int i = 0; i < ROWS; i++)
-        l.target.values[i] = i == 2 ? IGNORE : (double)(i * 37 % part->classes);
+    for (int i = 0; i < ROWS; i++) /* two rows have the first class of the next rank */
+        l.target.values[i] = i == 2 ? IGNORE
+                             : i == 3 || i == 5
+                                 ? (double)((part->first + part->count) % part->classes)
+                                 : (double)(i * 37 % part->classes);
     operand_write(&l.target);
     return l;
 }

@@ -216,8 +216,8 @@ WT_UNIT(multinomial__draws_what_the_cpu_draws)
     }
 }
 
-/* The number in (0, 1) of the first result, from both planes. */
-static double first_uniform(const struct wf_scalars *scalars)
+/* The number in (0, 1) of one of the first four results, from both planes. */
+static double uniform_of(const struct wf_scalars *scalars, int result)
 {
     uint64_t seed = (uint64_t)scalars->v[0], draw = (uint64_t)scalars->v[1];
     uint32_t key[] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, word[2][4];
@@ -227,21 +227,23 @@ static double first_uniform(const struct wf_scalars *scalars)
 
         weft_philox(word[plane], counter, key);
     }
-    return (word[0][0] >> 5) * 0x1p-27 + ((word[1][0] >> 7) + 0.5) * 0x1p-52;
+    return (word[0][result] >> 5) * 0x1p-27 + ((word[1][result] >> 7) + 0.5) * 0x1p-52;
 }
 
-/* Where the first draw meets a sum, its last bit decides: sums of `parts` weights each that are u
- * and what is left of 1, moved by `off` in the last place. */
+/* Where a draw meets a sum, its last bit decides: sums of `parts` weights each that are u and what
+ * is left of 1, moved by `off` in the last place. Each of the first four draws by turns. */
 WT_UNIT(multinomial__draws_what_the_cpu_draws_at_a_sum)
 {
     for (int i = 0; i < 7 * 5 * 20; i++) {
         int64_t parts = (int64_t[]){1, 2, 3, 100, 1025, 300, 7}[i % 7], shape[] = {2 * parts};
         struct wf_scalars scalars = {.v = {i / 35, 5}};
-        union wf_op_attrs attrs = {.multinomial = {.n = 1, .replacement = true}};
+        const int draw = i / 35 % 4;
+        const int64_t n = draw + 1;
+        union wf_op_attrs attrs = {.multinomial = {.n = n, .replacement = true}};
         struct operand x = operand_new(WEFT_F64, PLAIN, 1, shape);
-        struct operand y[2] = {operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){1}),
-                               operand_new(WEFT_I64, PLAIN, 1, (int64_t[]){1})};
-        double u = first_uniform(&scalars);
+        struct operand y[2] = {operand_new(WEFT_I64, PLAIN, 1, &n),
+                               operand_new(WEFT_I64, PLAIN, 1, &n)};
+        double u = uniform_of(&scalars, draw);
 
         for (int64_t j = 0; j < 2 * parts; j++)
             x.values[j] = (j < parts ? u : 1 - u) / (double)parts * (1 + (i / 7 % 5 - 2) * 0x1p-52);
@@ -249,7 +251,7 @@ WT_UNIT(multinomial__draws_what_the_cpu_draws_at_a_sum)
         run_both(&(struct kernel)KERNEL(multinomial), y, 1, (struct operand *[]){&x}, &attrs,
                  &scalars);
         expect_same_bits(y, "multinomial");
-        ck_assert(fabs(y[0].values[0] - (double)parts) <= 1);
+        ck_assert(fabs(y[0].values[draw] - (double)parts) <= 1);
         operand_free(&x);
         operand_free(&y[0]);
         operand_free(&y[1]);
