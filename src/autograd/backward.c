@@ -75,13 +75,18 @@ static struct wf_tape_node *pop_ready_node(void)
     return first;
 }
 
-static weft_status count_awaited_delivery(const weft_tensor *leaf)
+weft_status wf_leaf_check_before_walk(const weft_tensor *leaf)
 {
     struct wf_grad_state *state = leaf->grad_state;
 
-    if (!state) return WEFT_OK;
-    state->awaited++;
-    return state->hook->check_before_walk ? state->hook->before_add(state->hook, state) : WEFT_OK;
+    if (!state || !state->hook->check_before_walk) return WEFT_OK;
+    return state->hook->before_add(state->hook, state);
+}
+
+static weft_status count_awaited_delivery(const weft_tensor *leaf)
+{
+    if (leaf->grad_state) leaf->grad_state->awaited++;
+    return wf_leaf_check_before_walk(leaf);
 }
 
 /* First pass. Refuses, before anything has changed: a tape that was walked before, saved tensors

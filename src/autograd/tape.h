@@ -154,6 +154,10 @@ struct wf_grad_state {
     bool reduced;          /* the gradient is final */
 };
 
+/** Whether a backward may add to the leaf, asked before anything has changed; of hooks with
+ * check_before_walk. fails: as their `before_add` */
+weft_status wf_leaf_check_before_walk(const weft_tensor *leaf);
+
 /** Call `complete` if nothing more is to come to the leaf. */
 weft_status wf_leaf_notify_if_complete(weft_tensor *leaf);
 

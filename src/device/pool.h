@@ -105,6 +105,14 @@ static inline struct wf_block *wf_block_retain(struct wf_block *block)
     return block;
 }
 
+/** Some of these bytes lie in it. */
+static inline bool wf_block_overlaps(const struct wf_block *block, const void *bytes, int64_t n)
+{
+    const char *a = block->data, *b = bytes;
+
+    return a && b && a < b + n && b < a + block->bytes;
+}
+
 /** Nothing but the one who asks holds it. */
 static inline bool wf_block_is_unshared(const struct wf_block *block)
 {

@@ -1,7 +1,7 @@
 /* small_gpt.c: the model and its tokens. */
 #include "small_gpt.h"
 
-weft_module *given_small_gpt(struct wt_world *w, double dropout)
+static weft_module *new_small_gpt(struct wt_world *w, double dropout, bool tied)
 {
     weft_module *gpt;
 
@@ -13,9 +13,20 @@ weft_module *given_small_gpt(struct wt_world *w, double dropout)
                                             .layers = 2,
                                             .act = WEFT_GELU_TANH,
                                             .dropout = dropout,
+                                            .tied = tied,
                                             .dtype = WEFT_F32}));
     WT_ALL(weft_parallelize_module(gpt, w->mesh, weft_gpt_plan()) == WEFT_OK);
     return gpt;
+}
+
+weft_module *given_small_gpt(struct wt_world *w, double dropout)
+{
+    return new_small_gpt(w, dropout, false);
+}
+
+weft_module *given_tied_small_gpt(struct wt_world *w, double dropout)
+{
+    return new_small_gpt(w, dropout, true);
 }
 
 weft_tensor *given_gpt_tokens(int64_t step, int64_t start)

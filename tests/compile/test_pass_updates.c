@@ -74,7 +74,7 @@ static weft_compiled *compile(weft_compiled_function *function, struct training 
 static void train_in_all_ways(weft_compiled_function *function, struct training *t, bool of_gpt,
                               weft_compiled *compiled[WAYS])
 {
-    for (int way = 0; way < WAYS; way++) compiled[way] = compile(function, &t[way], way);
+    for (int way = 0; way < WAYS; way++) compiled[way] = compile(function, &t[way], (enum way)way);
     for (int step = 0; step < STEPS; step++) {
         for (int way = 0; way < WAYS; way++) {
             weft_scope *scope = weft_scope_open();
@@ -122,17 +122,7 @@ WT_TEST_IN_WORLD(tied_model__trains_bit_by_bit, w)
     weft_compiled *compiled[WAYS];
 
     for (int way = 0; way < WAYS; way++) {
-        weft_manual_seed(5);
-        t[way] = (struct training){
-            .model = wt_own(weft_gpt((weft_gpt_config){.vocab = SMALL_GPT_VOCAB,
-                                                       .context = SMALL_GPT_CONTEXT,
-                                                       .width = 24,
-                                                       .heads = 12,
-                                                       .layers = 2,
-                                                       .dropout = 0.1,
-                                                       .tied = true,
-                                                       .act = WEFT_GELU_TANH}))};
-        WT_ALL(weft_parallelize_module(t[way].model, w->mesh, weft_gpt_plan()) == WEFT_OK);
+        t[way] = (struct training){.model = given_tied_small_gpt(w, 0.1)};
         t[way].optim = wt_own(weft_sgd(t[way].model, (weft_sgd_config){.lr = 0.1}));
     }
     train_in_all_ways(train_gpt, t, true, compiled);

@@ -86,6 +86,7 @@ void wf_op_list_free(struct wf_op_list *list)
     wf_free(list->storages);
     wf_free(list->results);
     wf_free(list->gradients);
+    wf_free(list->split_steps);
     wf_free(list);
 }
 
@@ -291,6 +292,18 @@ bool wf_list_node_is_fixed(const struct wf_list_node *node)
     return node->kind == WF_LIST_UPDATE || node->kind == WF_LIST_DELIVER ||
            (node->kind == WF_LIST_KERNEL && node->plan &&
             wf_ops[node->plan->op].attrs == WF_ATTRS_registered);
+}
+
+bool wf_optimizer_item_changes(const struct wf_optimizer_item *item, const struct wf_block *block)
+{
+    const struct wf_optimizer_step_arrays *a = &item->arrays;
+    int64_t bytes = a->count * (int64_t)wf_dtypes[a->dtype].size;
+
+    for (int k = 0; k < WF_STEP_STATES; k++)
+        if (wf_block_overlaps(block, a->state[k], bytes)) return true;
+    return wf_block_overlaps(block, a->w, bytes) ||
+           (a->rounded && wf_block_overlaps(block, a->rounded,
+                                            a->count * (int64_t)wf_dtypes[a->rounded_dtype].size));
 }
 
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node)

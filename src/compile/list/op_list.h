@@ -108,6 +108,12 @@ struct wf_list_node {
     struct wf_fused *fused;
 };
 
+/** The items of a step whose parameters are updated one by one (passes/updates.c). */
+struct wf_split_step {
+    const struct wf_optimizer_item *items; /* the call's own */
+    int n_items;
+};
+
 /** A tensor that comes out of the list. */
 struct wf_list_result {
     struct wf_operand at; /* storage -1: NULL */
@@ -140,7 +146,8 @@ struct wf_op_list {
     bool draws_borrowed;                 /* or another's */
     struct wf_step_draws *forward_draws; /* of a backward list: the forward list's */
     bool lowered;
-    bool steps_pass_inputs; /* step_passes of some storage */
+    struct wf_split_step *split_steps; /* of optimizers, which have a node per item */
+    int n_split_steps;
     bool keeps_collectives; /* passes leave each where it is: what a rank knows of the list (what is
                                still held) other ranks may not */
 };
@@ -202,6 +209,9 @@ bool wf_op_list_gives(const struct wf_op_list *list, int storage);
 /** What it does is not all in its storages (an update, a gradient for a hook, a registered op): no
  * pass moves it, or moves what communicates or writes past it but where the pass says why. */
 bool wf_list_node_is_fixed(const struct wf_list_node *node);
+
+/** The step of an optimizer's item changes bytes of the block: a parameter, a state. */
+bool wf_optimizer_item_changes(const struct wf_optimizer_item *item, const struct wf_block *block);
 
 /** A node writes to bytes that are there after the run, or does what no storage shows. */
 bool wf_list_node_has_effect(const struct wf_op_list *list, const struct wf_list_node *node);

@@ -114,7 +114,7 @@ static void put_in_order(struct walk *walk)
 }
 
 /* None yet: -1. */
-static int *new_indices(int n)
+static int *new_index_array(int n)
 {
     int *numbers = wf_malloc(((size_t)n + 1) * sizeof *numbers);
 
@@ -128,11 +128,11 @@ int wf_pass_early(struct wf_op_list *list)
     int changed;
 
     if (list->keeps_collectives) return 0;
-    walk.last_write = new_indices(list->n_storages);
+    walk.last_write = new_index_array(list->n_storages);
     walk.written_again = wf_calloc((size_t)list->n_storages + 1, sizeof(bool));
-    walk.first = new_indices(list->n_nodes);
-    walk.next = new_indices(list->n_nodes);
-    walk.number = new_indices(list->n_nodes);
+    walk.first = new_index_array(list->n_nodes);
+    walk.next = new_index_array(list->n_nodes);
+    walk.number = new_index_array(list->n_nodes);
     changed = find_places(&walk);
     if (changed) {
         walk.sorted = wf_malloc(((size_t)list->n_nodes + 1) * sizeof *walk.sorted);

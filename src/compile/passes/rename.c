@@ -16,25 +16,35 @@ int *wf_list_count_writers(const struct wf_op_list *list)
 }
 
 struct last {
-    int *writer, node;
+    int *of, node;
 };
 
-static void note_write(int storage, bool write, void *payload)
+static void note_use(int storage, bool write, void *payload)
 {
     struct last *last = payload;
 
-    if (write) last->writer[storage] = last->node;
+    (void)write;
+    last->of[storage] = last->node;
 }
 
-int *wf_list_last_writers(const struct wf_op_list *list)
+static void note_write(int storage, bool write, void *payload)
+{
+    if (write) note_use(storage, write, payload);
+}
+
+static int *last_nodes(const struct wf_op_list *list, wf_storage_visitor *note)
 {
     struct last last = {wf_malloc(((size_t)list->n_storages + 1) * sizeof(int)), 0};
 
-    for (int s = 0; s < list->n_storages; s++) last.writer[s] = -1;
+    for (int s = 0; s < list->n_storages; s++) last.of[s] = -1;
     for (last.node = 0; last.node < list->n_nodes; last.node++)
-        wf_list_node_visit_storages(list, &list->nodes[last.node], note_write, &last);
-    return last.writer;
+        wf_list_node_visit_storages(list, &list->nodes[last.node], note, &last);
+    return last.of;
 }
+
+int *wf_list_last_writers(const struct wf_op_list *list) { return last_nodes(list, note_write); }
+
+int *wf_list_last_uses(const struct wf_op_list *list) { return last_nodes(list, note_use); }
 
 static void rename_operand(struct wf_operand *operand, const int *to, const int64_t *by)
 {

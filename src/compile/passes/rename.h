@@ -8,6 +8,8 @@ int *wf_list_count_writers(const struct wf_op_list *list);
 
 /** Of each storage: the last node that writes it; -1: none. gives: wf_free */
 int *wf_list_last_writers(const struct wf_op_list *list);
+/** The last one that reads or writes it. */
+int *wf_list_last_uses(const struct wf_op_list *list);
 
 /** Every operand that names storage s names to[s] instead, `by[s]` bytes further on (by: NULL: none
  * is moved). Results and gradients too. */

@@ -7,122 +7,114 @@
  * An input may be a parameter or a state in some call, which is known in that call alone. Inputs
  * that are read by nodes which a step has passed are marked, and copied then (input_copies.h).
  */
+#include "base/array_grow.h"
 #include "base/mem.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/rename.h"
 
 /* ---- how far up a parameter's step may go ---- */
 
-static bool hold_same_bytes(const struct wf_storage *a, const struct wf_storage *b)
+static bool share_bytes(const struct wf_storage *a, const struct wf_storage *b)
 {
-    const char *x = a->block->data, *y = b->block->data;
-
-    return a->block == b->block || (x && y && x < y + b->block->bytes && y < x + a->block->bytes);
+    return a->block == b->block || wf_block_overlaps(a->block, b->block->data, b->block->bytes);
 }
 
 struct use {
     const struct wf_op_list *list;
     int parameter, gradient;
-    bool conflict, writes_parameter;
+    bool conflict;
 };
 
-static bool is_parameter(const struct use *use, int storage)
+static bool is_parameter(const struct wf_op_list *list, int storage, int parameter)
 {
-    const struct wf_storage *other = &use->list->storages[storage];
-
-    if (storage == use->parameter) return true;
-    return other->kind == WF_STORAGE_EXTERNAL &&
-           hold_same_bytes(other, &use->list->storages[use->parameter]);
+    return storage == parameter ||
+           (list->storages[storage].kind == WF_STORAGE_EXTERNAL &&
+            share_bytes(&list->storages[storage], &list->storages[parameter]));
 }
 
-/* An input that is written may be the parameter, of which a copy would not be seen. */
-static void check_use(int storage, bool write, void *payload)
+static void check_conflict(int storage, bool write, void *payload)
 {
     struct use *use = payload;
 
-    use->writes_parameter |= write && (is_parameter(use, storage) ||
-                                       use->list->storages[storage].kind == WF_STORAGE_INPUT);
-    use->conflict |= is_parameter(use, storage) || use->writes_parameter ||
+    use->conflict |= is_parameter(use->list, storage, use->parameter) ||
                      (write && wf_storages_may_meet(use->list, storage, use->gradient));
 }
 
-static bool lies_in(const void *address, const struct wf_storage *storage)
-{
-    const char *first = storage->block->data, *at = address;
-
-    return at && first && at >= first && at < first + storage->block->bytes;
-}
-
 /* Other nodes could read the optimizer's own tensors, which the step does not name. */
-static bool list_has_states(const struct wf_op_list *list, const struct wf_list_node *update,
-                            int item)
+static bool list_names_states(const struct wf_op_list *list, const struct wf_list_node *update,
+                              int item)
 {
-    const struct wf_optimizer_step_arrays *arrays = &update->items[item].arrays;
-    int parameter = update->arrays[2 * item].storage;
-
-    for (int s = 0; s < list->n_storages; s++) {
-        const struct wf_storage *storage = &list->storages[s];
-
-        if (storage->kind != WF_STORAGE_EXTERNAL || s == parameter) continue;
-        for (int k = 0; k < WF_STEP_STATES; k++)
-            if (lies_in(arrays->state[k], storage)) return true;
-        if (arrays->rounded && lies_in(arrays->w, storage)) return true;
-    }
+    for (int s = 0; s < list->n_storages; s++)
+        if (list->storages[s].kind == WF_STORAGE_EXTERNAL &&
+            s != update->arrays[2 * item].storage &&
+            wf_optimizer_item_changes(&update->items[item], list->storages[s].block))
+            return true;
     return false;
 }
 
 /* Steps of the same bytes keep their order. */
-static bool shares_with_another(const struct wf_op_list *list, const struct wf_list_node *update,
-                                int item)
+static bool shares_bytes_with_other_item(const struct wf_op_list *list,
+                                         const struct wf_list_node *update, int item)
 {
-    const struct wf_storage *own = &list->storages[update->arrays[2 * item].storage];
-
-    for (int i = 0; i < update->n_items; i++) {
-        const struct wf_storage *other = &list->storages[update->arrays[2 * i].storage];
-
-        if (i != item && other->kind == WF_STORAGE_EXTERNAL && hold_same_bytes(own, other))
+    for (int i = 0; i < update->n_items; i++)
+        if (i != item &&
+            is_parameter(list, update->arrays[2 * i].storage, update->arrays[2 * item].storage))
             return true;
-    }
     return false;
 }
 
-/* Other nodes than steps write to the parameter, or to an input that may be it. */
-static bool list_writes_parameter(const struct wf_op_list *list, int update, struct use *use)
+static void note_write(int storage, bool write, void *payload)
 {
-    for (int i = 0; i < update; i++)
-        if (list->nodes[i].kind != WF_LIST_UPDATE)
-            wf_list_node_visit_storages(list, &list->nodes[i], check_use, use);
-    use->conflict = false;
-    return use->writes_parameter;
+    ((bool *)payload)[storage] |= write;
 }
 
-/* The node after which it comes. */
-static int place_of_item(const struct wf_op_list *list, int update, int item)
+/* Of each storage: a node before the step, which is none itself, writes it. */
+static bool *find_written(const struct wf_op_list *list, int update)
+{
+    bool *written = wf_calloc((size_t)list->n_storages + 1, sizeof *written);
+
+    for (int i = 0; i < update; i++)
+        if (list->nodes[i].kind != WF_LIST_UPDATE)
+            wf_list_node_visit_storages(list, &list->nodes[i], note_write, written);
+    return written;
+}
+
+/* An input that is written may be the parameter, of which a copy would not be seen. */
+static bool is_written(const struct wf_op_list *list, const bool *written, int parameter)
+{
+    for (int s = 0; s < list->n_storages; s++)
+        if (written[s] &&
+            (list->storages[s].kind == WF_STORAGE_INPUT || is_parameter(list, s, parameter)))
+            return true;
+    return false;
+}
+
+/* The node after which the item's step comes. */
+static int find_earliest_place(const struct wf_op_list *list, int update, int item,
+                               const bool *written)
 {
     const struct wf_list_node *node = &list->nodes[update];
-    struct use use = {.list = list,
-                      .parameter = node->arrays[2 * item].storage,
-                      .gradient = node->arrays[2 * item + 1].storage};
+    struct use use = {list, node->arrays[2 * item].storage, node->arrays[2 * item + 1].storage,
+                      false};
     int after = update - 1;
 
     if (list->storages[use.parameter].kind != WF_STORAGE_EXTERNAL ||
-        list_has_states(list, node, item) || shares_with_another(list, node, item) ||
-        list_writes_parameter(list, update, &use))
+        list_names_states(list, node, item) || shares_bytes_with_other_item(list, node, item) ||
+        is_written(list, written, use.parameter))
         return after;
     for (; after >= 0 && !wf_list_node_is_fixed(&list->nodes[after]); after--) {
-        wf_list_node_visit_storages(list, &list->nodes[after], check_use, &use);
+        wf_list_node_visit_storages(list, &list->nodes[after], check_conflict, &use);
         if (use.conflict) break;
     }
     return after;
 }
 
-static void mark_input(int storage, bool write, void *payload)
+static void mark_passed_input(int storage, bool write, void *payload)
 {
-    struct wf_op_list *list = payload;
+    struct wf_storage *of = &((struct wf_op_list *)payload)->storages[storage];
 
     (void)write;
-    if (list->storages[storage].kind != WF_STORAGE_INPUT) return;
-    list->storages[storage].step_passes = list->steps_pass_inputs = true;
+    of->step_passes |= of->kind == WF_STORAGE_INPUT;
 }
 
 /* ---- the new list ---- */
@@ -136,7 +128,7 @@ struct walk {
     int n_steps;
 };
 
-static void append_steps(struct walk *walk, int after)
+static void append_steps_after(struct walk *walk, int after)
 {
     for (int i = walk->first[after + 1]; i >= 0; i = walk->next[i])
         *wf_op_list_add_node(walk->list, WF_LIST_UPDATE) = walk->of[i];
@@ -169,9 +161,11 @@ static void split(struct walk *walk, int update)
 {
     struct wf_list_node *whole = &walk->old[update];
     int begin = walk->n_steps, earliest = update, first = begin;
+    bool *written = find_written(walk->list, update);
+    struct wf_op_list *list = walk->list;
 
     for (int i = 0; i < whole->n_items; i++) {
-        int after = place_of_item(walk->list, update, i), step = walk->n_steps++,
+        int after = find_earliest_place(list, update, i, written), step = walk->n_steps++,
             *end = &walk->first[after + 1];
 
         walk->of[step] = step_of_item(whole, i);
@@ -183,9 +177,13 @@ static void split(struct walk *walk, int update)
         *end = step;
     }
     for (int i = earliest + 1; i < update; i++)
-        wf_list_node_visit_storages(walk->list, &walk->list->nodes[i], mark_input, walk->list);
+        wf_list_node_visit_storages(list, &list->nodes[i], mark_passed_input, list);
     walk->of[first].call.advance = whole->call.advance;
     walk->of[begin].call.release = whole->call.release;
+    list->split_steps =
+        wf_array_grow(list->split_steps, list->n_split_steps, sizeof *list->split_steps);
+    list->split_steps[list->n_split_steps++] = (struct wf_split_step){whole->items, whole->n_items};
+    wf_free(written);
     wf_free(whole->arrays);
     whole->dead = true;
 }
@@ -197,7 +195,7 @@ static void put_in_order(struct walk *walk)
 
     list->nodes = NULL;
     list->n_nodes = 0;
-    append_steps(walk, -1);
+    append_steps_after(walk, -1);
     for (int i = 0; i < walk->n_old; i++) {
         number[i] = list->n_nodes;
         if (!walk->old[i].dead) {
@@ -206,7 +204,7 @@ static void put_in_order(struct walk *walk)
             *node = walk->old[i];
             if (node->started >= 0) node->started = number[node->started];
         }
-        append_steps(walk, i);
+        append_steps_after(walk, i);
     }
     wf_free(number);
     wf_free(walk->old);

@@ -3,33 +3,13 @@
 
 #include <string.h>
 
-#include "base/elements/dtype.h"
 #include "base/error.h"
 
-static bool overlap(const struct wf_block *block, const void *array, int64_t bytes)
+static bool is_updated(const struct wf_op_list *list, const struct wf_block *block)
 {
-    const char *a = block->data, *b = array;
-
-    return a && b && a < b + bytes && b < a + block->bytes;
-}
-
-static bool item_updates(const struct wf_optimizer_step_arrays *arrays,
-                         const struct wf_block *block)
-{
-    int64_t bytes = arrays->count * (int64_t)wf_dtypes[arrays->dtype].size;
-    bool any = overlap(block, arrays->w, bytes);
-
-    for (int k = 0; k < WF_STEP_STATES; k++) any |= overlap(block, arrays->state[k], bytes);
-    return any || (arrays->rounded &&
-                   overlap(block, arrays->rounded,
-                           arrays->count * (int64_t)wf_dtypes[arrays->rounded_dtype].size));
-}
-
-static bool list_updates(const struct wf_op_list *list, const struct wf_block *block)
-{
-    for (int i = 0; i < list->n_nodes; i++)
-        for (int k = 0; k < list->nodes[i].n_items; k++)
-            if (item_updates(&list->nodes[i].items[k].arrays, block)) return true;
+    for (int i = 0; i < list->n_split_steps; i++)
+        for (int k = 0; k < list->split_steps[i].n_items; k++)
+            if (wf_optimizer_item_changes(&list->split_steps[i].items[k], block)) return true;
     return false;
 }
 
@@ -52,12 +32,12 @@ weft_status wf_input_copies_make(struct wf_input_copies *copies, const struct wf
                                  struct wf_program_run *run, weft_tensor *const *in)
 {
     copies->n = 0;
-    if (!list->steps_pass_inputs) return WEFT_OK;
+    if (!list->n_split_steps) return WEFT_OK;
     for (int s = 0; s < list->n_storages; s++) {
         const struct wf_storage *storage = &list->storages[s];
 
         if (storage->kind != WF_STORAGE_INPUT || !storage->step_passes ||
-            !list_updates(list, in[storage->index]->block))
+            !is_updated(list, in[storage->index]->block))
             continue;
         if (copy_input(copies, run, s, in[storage->index]) == WEFT_OK) continue;
         wf_input_copies_release(copies, run);

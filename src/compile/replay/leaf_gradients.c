@@ -11,76 +11,81 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
+#include "compile/passes/rename.h"
 #include "compile/replay/taped_call.h"
 
 /* ---- leaves that count this call ---- */
 
-static weft_tensor *counting_leaf(const struct wf_taped_call *call, int i)
+static weft_tensor *leaf_of_call(const struct wf_taped_call *call, int i)
 {
     const struct wf_variant *variant = call->variant;
 
-    return call->counted_by == COUNTED_BY_TARGETS ? variant->targets[i].leaf
-                                                  : variant->guards->externals[i].tensor;
+    return call->outstanding_at == OUTSTANDING_AT_TARGETS ? variant->targets[i].leaf
+                                                          : variant->guards->externals[i].tensor;
 }
 
 static int count_leaves(const struct wf_taped_call *call)
 {
     const struct wf_variant *variant = call->variant;
 
-    if (call->counted_by == COUNTED_BY_NONE) return 0;
-    return call->counted_by == COUNTED_BY_TARGETS ? variant->n_targets
-                                                  : variant->guards->n_externals;
+    if (call->outstanding_at == OUTSTANDING_NOWHERE) return 0;
+    return call->outstanding_at == OUTSTANDING_AT_TARGETS ? variant->n_targets
+                                                          : variant->guards->n_externals;
 }
 
-void wf_taped_call_begin_counting(struct wf_taped_call *call)
+void wf_taped_call_mark_outstanding(struct wf_taped_call *call)
 {
     int n;
 
-    call->counted_by = call->variant->backward ? COUNTED_BY_TARGETS : COUNTED_BY_EXTERNALS;
+    call->outstanding_at =
+        call->variant->backward ? OUTSTANDING_AT_TARGETS : OUTSTANDING_AT_EXTERNALS;
     n = count_leaves(call);
     if (n > call->leaf_room) {
         call->leaf_room = n;
         call->leaves = wf_realloc(call->leaves, (size_t)n * sizeof *call->leaves);
     }
     for (int i = 0; i < n; i++) {
-        const weft_tensor *leaf = counting_leaf(call, i);
+        const weft_tensor *leaf = leaf_of_call(call, i);
 
-        call->leaves[i] = (struct wf_leaf_progress){.counts_call = leaf && leaf->grad_state};
-        if (call->leaves[i].counts_call) leaf->grad_state->outstanding_calls++;
+        call->leaves[i] =
+            (struct wf_leaf_progress){.counts_as_outstanding = leaf && leaf->grad_state};
+        if (call->leaves[i].counts_as_outstanding) leaf->grad_state->outstanding_calls++;
     }
 }
 
 void wf_taped_call_begin_backward(struct wf_taped_call *call)
 {
-    if (call->counted_by == COUNTED_BY_NONE) wf_taped_call_begin_counting(call); /* once more */
+    if (call->outstanding_at == OUTSTANDING_NOWHERE)
+        wf_taped_call_mark_outstanding(call); /* once more */
     for (int i = 0; i < count_leaves(call); i++)
-        call->leaves[i].is_delivered = call->leaves[i].was_told = false;
+        call->leaves[i].is_delivered = call->leaves[i].hook_notified = false;
 }
 
 /* Its hook may have been taken off since, or be another one. */
-static void stop_counting_leaf(struct wf_taped_call *call, int i)
+static void clear_outstanding_at_leaf(struct wf_taped_call *call, int i)
 {
-    const weft_tensor *leaf = counting_leaf(call, i);
+    const weft_tensor *leaf = leaf_of_call(call, i);
 
-    if (call->leaves[i].counts_call && leaf->grad_state && leaf->grad_state->outstanding_calls > 0)
+    if (call->leaves[i].counts_as_outstanding && leaf->grad_state &&
+        leaf->grad_state->outstanding_calls > 0)
         leaf->grad_state->outstanding_calls--;
-    call->leaves[i].counts_call = false;
+    call->leaves[i].counts_as_outstanding = false;
 }
 
-void wf_taped_call_stop_counting(struct wf_taped_call *call)
+void wf_taped_call_clear_outstanding(struct wf_taped_call *call)
 {
-    for (int i = 0; i < count_leaves(call); i++) stop_counting_leaf(call, i);
-    call->counted_by = COUNTED_BY_NONE;
+    for (int i = 0; i < count_leaves(call); i++) clear_outstanding_at_leaf(call, i);
+    call->outstanding_at = OUTSTANDING_NOWHERE;
 }
 
 /* Of a leaf that stands there several times, only the first one is notified. */
-static bool is_left_to_notify(const struct wf_taped_call *call, int i)
+static bool needs_notification(const struct wf_taped_call *call, int i)
 {
-    const weft_tensor *leaf = counting_leaf(call, i);
+    const weft_tensor *leaf = leaf_of_call(call, i);
 
-    if (!leaf || !leaf->grad_state || !leaf->grad || call->leaves[i].was_told) return false;
+    if (!leaf || !leaf->grad_state || !leaf->grad || call->leaves[i].hook_notified) return false;
     for (int j = 0; j < i; j++)
-        if (!call->leaves[j].was_told && counting_leaf(call, j) == leaf) return false;
+        if (!call->leaves[j].hook_notified && leaf_of_call(call, j) == leaf) return false;
     return true;
 }
 
@@ -89,27 +94,14 @@ weft_status wf_taped_call_notify_leaves(struct wf_taped_call *call)
     int n = count_leaves(call);
     weft_status status = WEFT_OK;
 
-    for (int i = 0; i < n; i++) stop_counting_leaf(call, i);
+    for (int i = 0; i < n; i++) clear_outstanding_at_leaf(call, i);
     for (int i = 0; i < n && status == WEFT_OK; i++)
-        if (is_left_to_notify(call, i)) status = wf_leaf_notify_if_complete(counting_leaf(call, i));
-    call->counted_by = COUNTED_BY_NONE;
+        if (needs_notification(call, i)) status = wf_leaf_notify_if_complete(leaf_of_call(call, i));
+    call->outstanding_at = OUTSTANDING_NOWHERE;
     return status;
 }
 
 /* ---- what may happen at a node that gives a gradient to its leaf ---- */
-
-struct last_uses {
-    int *node; /* by storage; -1: none uses it */
-    int at;
-};
-
-static void note_use(int storage, bool write, void *payload)
-{
-    struct last_uses *last = payload;
-
-    (void)write;
-    last->node[storage] = last->at;
-}
 
 static int count_results_in(const struct wf_op_list *list, int storage)
 {
@@ -120,7 +112,7 @@ static int count_results_in(const struct wf_op_list *list, int storage)
     return n;
 }
 
-static bool is_read_later(const struct wf_variant *variant, const struct last_uses *last,
+static bool is_read_later(const struct wf_variant *variant, const int *last_uses,
                           const weft_tensor *leaf, int node)
 {
     const struct wf_op_list *list = variant->backward;
@@ -130,7 +122,7 @@ static bool is_read_later(const struct wf_variant *variant, const struct last_us
 
         if (storage->kind == WF_STORAGE_FORWARD)
             storage = &variant->forward->storages[storage->index];
-        if (last->node[s] > node && storage->kind == WF_STORAGE_EXTERNAL &&
+        if (last_uses[s] > node && storage->kind == WF_STORAGE_EXTERNAL &&
             storage->block == leaf->block)
             return true;
     }
@@ -140,11 +132,8 @@ static bool is_read_later(const struct wf_variant *variant, const struct last_us
 void wf_variant_plan_deliveries(struct wf_variant *variant)
 {
     const struct wf_op_list *list = variant->backward;
-    struct last_uses last = {wf_malloc(((size_t)list->n_storages + 1) * sizeof(int)), 0};
+    int *last_uses = wf_list_last_uses(list);
 
-    for (int s = 0; s < list->n_storages; s++) last.node[s] = -1;
-    for (last.at = 0; last.at < list->n_nodes; last.at++)
-        wf_list_node_visit_storages(list, &list->nodes[last.at], note_use, &last);
     for (int i = 0; i < list->n_nodes; i++) {
         const struct wf_list_node *node = &list->nodes[i];
         struct wf_gradient_target *target;
@@ -152,10 +141,10 @@ void wf_variant_plan_deliveries(struct wf_variant *variant)
         if (node->kind != WF_LIST_DELIVER) continue;
         target = &variant->targets[node->result];
         target->is_last_use =
-            last.node[node->in[0].storage] == i && count_results_in(list, node->in[0].storage) == 1;
-        target->leaf_is_read_later = is_read_later(variant, &last, target->leaf, i);
+            last_uses[node->in[0].storage] == i && count_results_in(list, node->in[0].storage) == 1;
+        target->leaf_is_read_later = is_read_later(variant, last_uses, target->leaf, i);
     }
-    wf_free(last.node);
+    wf_free(last_uses);
 }
 
 /* ---- in the run ---- */
@@ -164,9 +153,8 @@ weft_status wf_taped_call_check_hooks(const struct wf_taped_call *call)
 {
     for (int i = 0; i < call->variant->n_targets; i++) {
         const weft_tensor *leaf = call->variant->targets[i].leaf;
-        struct wf_grad_hook *hook = leaf && leaf->grad_state ? leaf->grad_state->hook : NULL;
 
-        if (hook && hook->check_before_walk) WF_TRY(hook->before_add(hook, leaf->grad_state));
+        if (leaf) WF_TRY(wf_leaf_check_before_walk(leaf));
     }
     return WEFT_OK;
 }
@@ -177,7 +165,7 @@ static weft_status add_to_leaf(const struct wf_backward_run *of, int i)
     const struct wf_gradient_target *target = &of->call->variant->targets[i];
     struct wf_block **kept = &of->run->kept[of->call->variant->backward->results[i].at.storage];
     weft_scope *scope = weft_scope_open();
-    weft_tensor *grad = wf_taped_call_result(of->call, of->run, i);
+    weft_tensor *grad = wf_taped_call_backward_result(of->call, of->run, i);
     weft_status status;
 
     if (target->is_last_use && *kept) {
@@ -199,10 +187,10 @@ void wf_taped_call_deliver_in_run(int i, void *payload)
     if (of->status != WEFT_OK || !state || call->leaves[i].is_delivered) return;
     call->leaves[i].is_delivered = true;
     of->status = add_to_leaf(of, i);
-    if (of->status != WEFT_OK || !call->leaves[i].counts_call ||
+    if (of->status != WEFT_OK || !call->leaves[i].counts_as_outstanding ||
         (state->hook->writes_leaf && target->leaf_is_read_later))
         return;
-    stop_counting_leaf(call, i);
-    call->leaves[i].was_told = true;
+    clear_outstanding_at_leaf(call, i);
+    call->leaves[i].hook_notified = true;
     of->status = wf_leaf_notify_if_complete(target->leaf);
 }

@@ -395,7 +395,7 @@ static int least_of_meshes(const struct wf_op_list *list, int mine)
  * or more each time, and have fewer links than the world has ranks; a rank that knows one of them
  * alone shares it with one that knows two, so all of a chain come to the same number.
  */
-static int rounds_to_agree(const struct wf_op_list *list)
+static int count_agreement_rounds(const struct wf_op_list *list)
 {
     int meshes = 0;
 
@@ -409,7 +409,7 @@ enum verdict { NEVER, NOT_NOW, READY };
 /* Of all who take part in the list's collectives. */
 static enum verdict agree_on_verdict(struct wf_list_graph *graph, enum verdict verdict)
 {
-    if (!graph->rounds) graph->rounds = rounds_to_agree(graph->list);
+    if (!graph->rounds) graph->rounds = count_agreement_rounds(graph->list);
     for (int i = 0; i < graph->rounds; i++)
         verdict = (enum verdict)least_of_meshes(graph->list, (int)verdict);
     return verdict;

@@ -94,7 +94,7 @@ static void release_call(void *context)
     struct wf_variant *variant = call->variant;
 
     if (--call->refs > 0) return;
-    wf_taped_call_stop_counting(call);
+    wf_taped_call_clear_outstanding(call);
     release_grads(call);
     release_input_grads(call);
     if (call->is_capture) wf_captured_forward_free(&call->captured);
@@ -223,8 +223,8 @@ static struct wf_block *block_of(const struct wf_taped_call *call, const struct 
     return NULL;
 }
 
-weft_tensor *wf_taped_call_result(const struct wf_taped_call *call,
-                                  const struct wf_program_run *run, int i)
+weft_tensor *wf_taped_call_backward_result(const struct wf_taped_call *call,
+                                           const struct wf_program_run *run, int i)
 {
     const struct wf_operand *at = &call->variant->backward->results[i].at;
     struct wf_block *block = block_of(call, run, at->storage);
@@ -235,7 +235,7 @@ weft_tensor *wf_taped_call_result(const struct wf_taped_call *call,
 
 /* ---- gradients of the inputs ---- */
 
-static int count_reached(const struct wf_variant *variant, int end)
+static int count_reached_inputs(const struct wf_variant *variant, int end)
 {
     int n = 0;
 
@@ -246,7 +246,7 @@ static int count_reached(const struct wf_variant *variant, int end)
 /* Then the call's node has no inputs but nodes that have them, WF_NODE_INPUTS each. */
 static bool has_input_nodes(const struct wf_variant *variant)
 {
-    return count_reached(variant, variant->guards->n_in) > WF_NODE_INPUTS;
+    return count_reached_inputs(variant, variant->guards->n_in) > WF_NODE_INPUTS;
 }
 
 weft_status wf_taped_call_add_term(struct wf_taped_call *call,
@@ -257,7 +257,7 @@ weft_status wf_taped_call_add_term(struct wf_taped_call *call,
 
     if (target->leaf) return wf_leaf_accumulate_grad(target->leaf, grad);
     WF_ASSERT(call->variant->reaches[target->input]);
-    place = count_reached(call->variant, target->input);
+    place = count_reached_inputs(call->variant, target->input);
     if (!has_input_nodes(call->variant)) {
         if (in_grads[place])
             WF_TRY(wf_tape_node_add_term((struct wf_tape_node *)node, place, in_grads[place]));
@@ -272,7 +272,7 @@ weft_status wf_taped_call_add_term(struct wf_taped_call *call,
     return WEFT_OK;
 }
 
-static weft_tensor *zeros_of_input(const struct wf_variant *variant, int i)
+static weft_tensor *zero_gradient_of_input(const struct wf_variant *variant, int i)
 {
     const struct wf_layout *of = variant->guards->in[i].layout;
     struct wf_layout *layout = wf_layout_with_placements(of, of->placements);
@@ -293,7 +293,7 @@ static void add_missing_input_gradients(struct wf_taped_call *call, weft_tensor 
         weft_tensor *zeros;
 
         if (!variant->reaches[i] || of[place++]) continue;
-        zeros = zeros_of_input(variant, i);
+        zeros = zero_gradient_of_input(variant, i);
         of[place - 1] = apart ? weft_retain(zeros) : zeros;
     }
 }
@@ -322,7 +322,8 @@ static weft_status replay_backward(struct wf_taped_call *call, const struct wf_t
     for (int i = 0; i < variant->n_targets && of.status == WEFT_OK; i++)
         if (!call->leaves[i].is_delivered)
             of.status = wf_taped_call_add_term(call, &variant->targets[i],
-                                               wf_taped_call_result(call, &run, i), node, in_grads);
+                                               wf_taped_call_backward_result(call, &run, i), node,
+                                               in_grads);
     wf_program_end_run(variant->backward_program, &run);
     variant->backward_replays++;
     wf_compile_times_add(&variant->times, WF_COMPILE_RUN_BACKWARD, began);
@@ -432,7 +433,7 @@ static void record_nodes(struct wf_taped_call *call, weft_tensor *const *in, wef
         node->v[0] = i;
         wf_tape_node_add_order_edge(node, node_of_call);
     }
-    wf_taped_call_begin_counting(call);
+    wf_taped_call_mark_outstanding(call);
 }
 
 _Static_assert(WF_COMPILED_INPUTS <= WF_NODE_INPUTS * WF_NODE_INPUTS,

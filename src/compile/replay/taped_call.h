@@ -33,9 +33,9 @@ void wf_taped_calls_free(struct wf_taped_call *call);
 
 /** What is between a call and a leaf, by target or external tensor. */
 struct wf_leaf_progress {
-    bool counts_call;  /* among those that are still to add to its gradient */
-    bool is_delivered; /* in the backward that runs it has this term, */
-    bool was_told;     /* and its hook was told so (wf_leaf_notify_if_complete) */
+    bool counts_as_outstanding; /* the call does, at the leaf (wf_grad_state.outstanding_calls) */
+    bool is_delivered;          /* in the backward that runs it has this term, */
+    bool hook_notified;         /* and its hook was told so (wf_leaf_notify_if_complete) */
 };
 
 /** A call whose results require gradients, until its tape is gone. */
@@ -58,7 +58,7 @@ struct wf_taped_call {
     struct wf_captured_forward captured;
     bool is_capture;
     struct wf_undo *undo; /* of a warm-up, whose gradients go nowhere; NULL: none */
-    enum { COUNTED_BY_NONE, COUNTED_BY_EXTERNALS, COUNTED_BY_TARGETS } counted_by;
+    enum { OUTSTANDING_NOWHERE, OUTSTANDING_AT_EXTERNALS, OUTSTANDING_AT_TARGETS } outstanding_at;
 };
 
 /** A handle of the open scope to the same bytes. */
@@ -68,11 +68,11 @@ void wf_taped_call_make_room_for_blocks(struct wf_taped_call *call);
 
 /** Leaves count this call's backward among what is still to add to their gradients / no longer do,
  * without it / no longer do, and those that are complete are notified (leaf_gradients.c). */
-void wf_taped_call_begin_counting(struct wf_taped_call *call);
+void wf_taped_call_mark_outstanding(struct wf_taped_call *call);
 /** A backward of the call begins: the first one, one after a failure, or one of a tape that was
  * retained. */
 void wf_taped_call_begin_backward(struct wf_taped_call *call);
-void wf_taped_call_stop_counting(struct wf_taped_call *call);
+void wf_taped_call_clear_outstanding(struct wf_taped_call *call);
 weft_status wf_taped_call_notify_leaves(struct wf_taped_call *call);
 
 /** Refuses a backward that some leaf's hook would refuse, before anything has changed. */
@@ -88,8 +88,8 @@ struct wf_backward_run {
 void wf_taped_call_deliver_in_run(int result, void *backward_run);
 
 /** Result i of the backward list in this run, as a handle of the open scope. */
-weft_tensor *wf_taped_call_result(const struct wf_taped_call *call,
-                                  const struct wf_program_run *run, int i);
+weft_tensor *wf_taped_call_backward_result(const struct wf_taped_call *call,
+                                           const struct wf_program_run *run, int i);
 
 /** The backward that is recorded, of the call that captured (first_backward.c). */
 weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,

@@ -32,7 +32,7 @@ static inline float bf16_scalar(double v) { return v != v ? (float)NAN : (float)
 enum { ORDER_OF_MINUS_INFINITY = -0x7f81, ORDER_OF_INFINITY = 0x7f80 };
 
 /** Values less than v are those of an order less than this; there are none where v is no number. */
-static inline int16_t bf16_order_from(double number)
+static inline int16_t bf16_order_ceil(double number)
 {
     float v = bf16_scalar(number);
     wf_bf16 near = bf16_from_computed(v);
@@ -43,7 +43,7 @@ static inline int16_t bf16_order_from(double number)
 }
 
 /** Values greater than v are those of an order greater than this. */
-static inline int16_t bf16_order_to(double number)
+static inline int16_t bf16_order_floor(double number)
 {
     float v = bf16_scalar(number);
     wf_bf16 near = bf16_from_computed(v);
