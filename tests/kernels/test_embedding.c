@@ -110,6 +110,24 @@ WT_UNIT(embedding_grad__sums_bf16_in_f32)
     OPERANDS_FREE(&table, &index, &d);
 }
 
+/* More tokens than a block of a GPU keeps the rows of. */
+WT_UNIT(embedding_grad__of_many_tokens)
+{
+    enum { MANY = 9000, WIDE = 2 };
+    struct operand d = operand_noise(WEFT_F32, PLAIN, 2, (int64_t[]){MANY, WIDE}, 2);
+    struct operand index = operand_new(WEFT_I32, PLAIN, 1, (int64_t[]){MANY});
+    struct operand table = operand_new(WEFT_F32, PLAIN, 2, (int64_t[]){ROWS, WIDE});
+    double want[ROWS * WIDE] = {0};
+
+    for (int64_t i = 0; i < MANY; i++) index.values[i] = (double)(i * i / 7 % ROWS);
+    operand_write(&index);
+    for (int64_t n = 0; n < MANY * WIDE; n++)
+        want[(int64_t)index.values[n / WIDE] * WIDE + n % WIDE] += d.values[n];
+    call_with(wf_cpu_embedding_grad, &all_rows, &table, 2, (struct operand *[]){&d, &index}, NULL);
+    expect_near("embedding_grad", &table, want, 1e-4);
+    OPERANDS_FREE(&table, &index, &d);
+}
+
 /* A table per item, many tokens of few rows, and a row that takes nothing. */
 static void check_batch(weft_dtype dtype, int64_t padding)
 {

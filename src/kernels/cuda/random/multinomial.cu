@@ -99,7 +99,6 @@ __device__ __forceinline__ void check_weights(const struct multinomial_arguments
     positive = scan_block(positive, shared);
     if (threadIdx.x == WF_CUDA_BLOCK - 1 && positive < (double)needed)
         record_fault(p.fault, WF_CUDA_FAULT_FEW_WEIGHTS, (int64_t)positive, needed, 0);
-    __syncthreads();
 }
 
 /* ---- sums that run through a row ---- */
@@ -201,8 +200,7 @@ __global__ void __launch_bounds__(WF_CUDA_BLOCK)
                 row.y[s] =
                     search_sums(row.number, p.width, open_uniform_of(key, row.index + s) * total);
         }
-        __syncthreads();
-    }
+    } /* a row's sums are read until all have checked the next row's weights */
 }
 
 /* A time and whose it is; of two, the earlier, and of equal ones the first. */

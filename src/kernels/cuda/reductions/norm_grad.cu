@@ -95,6 +95,7 @@ __global__ void __launch_bounds__(NORM_THREADS, 1)
     GPU_DYNAMIC_SHARED(E, weight);
     int n = (int)p.rows.n, lane = threadIdx.x % WARP;
     int64_t first = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * rows_of_group;
+    int64_t left = p.rows.count - first, rows = left < rows_of_group ? left : rows_of_group;
     parameter_sums<E, part::n> added = {};
     T mean = 0, rstd = 0; /* of row `first` + a multiple of STATISTICS + this lane */
 
@@ -105,12 +106,12 @@ __global__ void __launch_bounds__(NORM_THREADS, 1)
     for (int64_t number = 0; number < rows_of_group; number++) {
         int64_t r = first + number;
         int at = (int)(number % STATISTICS);
-        bool have = r < p.rows.count; /* the others wait at the barriers with them */
+        bool have = number < rows; /* the others wait at the barriers with them */
         T mean_of_row, rstd_of_row;
         sums<T> e = {0, 0};
         part d = {}, h = {};
 
-        if (at == 0 && r + lane < p.rows.count && number + lane < rows_of_group) {
+        if (at == 0 && number + lane < rows) {
             if (centred) mean = p.saved_mean[r + lane];
             rstd = p.saved_rstd[r + lane];
         }
