@@ -45,13 +45,15 @@ struct wf_kernel_call {
  *
  * GELU_TANH: of linear, out[0] is the activation of x w^T + bias; out[1], where it is wanted, that
  * sum itself. ADD: out[0] is the sum and in[3]. GELU_TANH_GRAD: of linear_dx, its result times
- * the derivative of gelu_tanh at in[2].
+ * the derivative of gelu_tanh at in[2]. SCALE: of linear, linear_dx and matmul, the result times
+ * the call's scalar.
  */
 enum wf_epilogue {
     WF_EPILOGUE_NONE,
     WF_EPILOGUE_GELU_TANH,
     WF_EPILOGUE_ADD,
-    WF_EPILOGUE_GELU_TANH_GRAD
+    WF_EPILOGUE_GELU_TANH_GRAD,
+    WF_EPILOGUE_SCALE
 };
 
 /** Which operand's sum over the rows is the second result of linear_dw: the gradient of a bias. */

@@ -42,12 +42,12 @@ static void call_both(struct wt_world *w, const struct pass_case *c, weft_compil
     }
     WT_ALL(weft_compiled_call(compiled, in, c->n_in, out, c->n_out) == WEFT_OK);
     WT_ALL(c->function(plain, c->n_in, want, c->n_out, c->state) == WEFT_OK);
-    for (int i = 0; i < c->n_out; i++) WT_ALL(wt_near_tensors(out[i], want[i], WT_EXACT));
+    for (int i = 0; i < c->n_out; i++) WT_ALL(wt_near_tensors(out[i], want[i], c->tolerance));
     if (c->gradients) {
         go_back(out, c->n_out);
         go_back(want, c->n_out);
         for (int i = 0; i < c->n_in; i++)
-            WT_ALL(wt_near_tensors(weft_grad(in[i]), weft_grad(plain[i]), WT_EXACT));
+            WT_ALL(wt_near_tensors(weft_grad(in[i]), weft_grad(plain[i]), c->tolerance));
     }
     weft_scope_close(scope);
 }

@@ -15,7 +15,8 @@ struct pass_case {
     int64_t rows[PASS_INPUTS], columns[PASS_INPUTS]; /* columns 0: one dim */
     const char *placements[PASS_INPUTS];             /* NULL: plain */
     bool gradients;
-    bool whole_numbers; /* inputs are such: sums have no rounding */
+    bool whole_numbers;            /* inputs are such: sums have no rounding */
+    struct wt_tolerance tolerance; /* not given: the same bits */
 };
 
 /** Call it three times, each on other inputs, compiled and as it is: results and gradients of

@@ -1,10 +1,14 @@
 /*
  * epilogue.c: what stands behind a product and reads it element by element (an activation and its
- * gradient, the addition of a residual), and the sum over rows that is the gradient of a bias,
- * become part of the product's kernel. On a GPU cuBLASLt computes them before the product is
- * written, without rounding it in between: so the pass is off by itself. On the CPU they run behind
- * the product, with the same bits and in the same time.
+ * gradient, the addition of a residual, a scale, a cast to f32), and the sum over rows that is the
+ * gradient of a bias, become part of the product's kernel. On a GPU cuBLASLt computes them before
+ * the product is written, without rounding it in between: so the pass is off by itself. On the CPU
+ * they run behind the product, with the same bits and no faster; a product of bf16 that is written
+ * in f32 at once is not rounded to bf16, so casts stay apart there.
  */
+#include <string.h>
+
+#include "base/elements/dtype.h"
 #include "base/mem.h"
 #include "base/settings/knob.h"
 #include "compile/list/derived_plan.h"
@@ -14,10 +18,32 @@
 
 enum { FARTHEST = 64 }; /* nodes between the two */
 
+/* Which kernels become one. */
+static const struct join {
+    enum wf_kernel product, other;
+    enum wf_epilogue epilogue; /* none: a sum beside it, or a cast */
+    const char *name;
+} joins[] = {
+#define JOIN(product, other, epilogue)                                                             \
+    WF_KERNEL_##product, WF_KERNEL_##other, WF_EPILOGUE_##epilogue, #product "+" #other
+    {JOIN(linear, gelu_tanh, GELU_TANH)},
+    {JOIN(linear, add, ADD)},
+    {JOIN(linear_dx, gelu_tanh_grad, GELU_TANH_GRAD)},
+    {JOIN(linear, mul_scalar, SCALE)},
+    {JOIN(linear_dx, mul_scalar, SCALE)},
+    {JOIN(matmul, mul_scalar, SCALE)},
+    {JOIN(linear, cast, NONE)},
+    {JOIN(linear_dx, cast, NONE)},
+    {JOIN(linear_dw, cast, NONE)},
+    {JOIN(linear_dw, sum, NONE)},
+#undef JOIN
+};
+enum { JOINS = sizeof joins / sizeof *joins };
+
 /* Two nodes that become one, where the first of them stands. */
 struct match {
+    const struct join *join;
     int product, other;
-    enum wf_epilogue epilogue;
     int beside;                    /* operand of `other` that the epilogue reads too; -1: none */
     enum wf_summed_operand summed; /* of the product, by `other` */
     bool keeps;                    /* the product is needed itself */
@@ -37,6 +63,13 @@ static enum wf_kernel kernel_of(const struct wf_list_node *node)
                : WF_KERNEL_COUNT;
 }
 
+static bool is_plain(enum wf_kernel product, const union wf_op_attrs *attrs)
+{
+    if (product == WF_KERNEL_matmul) return attrs->matmul.epilogue == WF_EPILOGUE_NONE;
+    return product == WF_KERNEL_linear_dw ? attrs->linear_dw.summed == WF_SUMMED_NONE
+                                          : attrs->linear.epilogue == WF_EPILOGUE_NONE;
+}
+
 /* A product of which no pass has made something else yet. */
 static bool is_product(const struct wf_list_node *node)
 {
@@ -44,15 +77,15 @@ static bool is_product(const struct wf_list_node *node)
     const struct wf_kernel_call *k;
 
     if (kernel != WF_KERNEL_linear && kernel != WF_KERNEL_linear_dx &&
-        kernel != WF_KERNEL_linear_dw)
+        kernel != WF_KERNEL_linear_dw && kernel != WF_KERNEL_matmul)
         return false;
     k = &node->plan->kernel;
-    if (k->n_out != 1 || !k->out[0]->numel || !k->in[0]->numel) return false;
+    if (k->n_out != 1 || !k->out[0]->numel || !k->in[0]->numel ||
+        !wf_dtypes[k->in[0]->dtype].is_float)
+        return false;
     for (int i = 0; i < k->n_in; i++)
         if (k->in[i] && k->in[i] != &node->plan->used[i]->desc) return false;
-    return k->out[0]->dtype == k->in[0]->dtype &&
-           (kernel == WF_KERNEL_linear_dw ? !node->plan->attrs.linear_dw.summed
-                                          : !node->plan->attrs.linear.epilogue);
+    return k->out[0]->dtype == k->in[0]->dtype && is_plain(kernel, &node->plan->attrs);
 }
 
 /* ---- which nodes may become one ---- */
@@ -108,13 +141,37 @@ static bool is_alike(const struct wf_tensor_desc *a, const struct wf_tensor_desc
     return a && a->contiguous && a->numel == b->numel && a->dtype == b->dtype;
 }
 
-static enum wf_epilogue epilogue_of(enum wf_kernel product, enum wf_kernel other)
+static bool has_shape_of(const struct wf_tensor_desc *a, const struct wf_tensor_desc *b)
 {
-    if (product == WF_KERNEL_linear_dx)
-        return other == WF_KERNEL_gelu_tanh_grad ? WF_EPILOGUE_GELU_TANH_GRAD : WF_EPILOGUE_NONE;
-    return other == WF_KERNEL_gelu_tanh ? WF_EPILOGUE_GELU_TANH
-           : other == WF_KERNEL_add     ? WF_EPILOGUE_ADD
-                                        : WF_EPILOGUE_NONE;
+    return a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->ndim) == 0;
+}
+
+/* A product of 16-bit floats that is written in f32 at once; cuBLASLt has none with a bias of 16
+ * bits.
+ */
+static bool match_cast(const struct walk *walk, const struct match *m)
+{
+    const struct wf_list_node *product = &walk->list->nodes[m->product],
+                              *other = &walk->list->nodes[m->other];
+    const struct wf_tensor_desc *made = product->plan->kernel.out[0],
+                                *wide = other->plan->kernel.out[0];
+    int s = product->out[0].storage;
+
+    return other->plan->device == WEFT_CUDA && product->n_in == 2 &&
+           wf_dtype_is_16_bit_float(made->dtype) && wide->dtype == WEFT_F32 && wide->contiguous &&
+           wide->numel == made->numel &&
+           wf_operands_begin_together(&other->in[0], &product->out[0]) &&
+           is_alike(other->plan->kernel.in[0], made) && walk->readers[s] == 1 && !walk->given[s];
+}
+
+/* cuBLASLt would not scale a bias, and times 0 it need not look at operands that are NaN. */
+static bool may_scale(const struct wf_list_node *product, const struct wf_list_node *other)
+{
+    double scale = other->scalars.s[0];
+
+    if (product->plan->kernel.out[0]->dtype != WEFT_F64) scale = (float)scale;
+    return product->n_in == 2 && scale != 0;
 }
 
 /* The node reads the product element by element. Kept beside it, only what gelu's gradient needs.
@@ -129,7 +186,7 @@ static bool match_epilogue(const struct walk *walk, struct match *m)
 
     if (other->n_out != 1 || other->n_in > 2 || at >= other->n_in ||
         !wf_operands_begin_together(&other->in[at], &product->out[0]) ||
-        (at == 1 && m->epilogue != WF_EPILOGUE_ADD) ||
+        (at == 1 && m->join->epilogue != WF_EPILOGUE_ADD) ||
         !is_alike(k->out[0], product->plan->kernel.out[0]))
         return false;
     for (int i = 0; i < other->n_in; i++)
@@ -137,7 +194,11 @@ static bool match_epilogue(const struct walk *walk, struct match *m)
     m->beside = other->n_in == 2 ? 1 - at : -1;
     if (m->beside >= 0 && other->in[m->beside].storage == s) return false;
     m->keeps = walk->readers[s] > 1 || walk->given[s];
-    return !m->keeps || m->epilogue == WF_EPILOGUE_GELU_TANH;
+    if (m->join->epilogue == WF_EPILOGUE_SCALE && !may_scale(product, other)) return false;
+    if (m->join->product == WF_KERNEL_matmul &&
+        !has_shape_of(k->out[0], product->plan->kernel.out[0]))
+        return false; /* matmul finds its batch by the result's shape */
+    return !m->keeps || m->join->epilogue == WF_EPILOGUE_GELU_TANH;
 }
 
 /* The sum over all rows of what the gradient of the weight is computed from. */
@@ -170,23 +231,28 @@ static bool match_sum(const struct walk *walk, struct match *m)
     return false;
 }
 
+static const struct join *find_join(enum wf_kernel product, enum wf_kernel other)
+{
+    for (int i = 0; i < JOINS; i++)
+        if (joins[i].product == product && joins[i].other == other) return &joins[i];
+    return NULL;
+}
+
 /* The node at `other`, which may stand before a weight's gradient. */
 static bool may_become_one(const struct walk *walk, struct match *m)
 {
-    enum wf_kernel product = kernel_of(&walk->list->nodes[m->product]),
-                   other = kernel_of(&walk->list->nodes[m->other]);
+    const struct wf_list_node *product = &walk->list->nodes[m->product],
+                              *other = &walk->list->nodes[m->other];
     bool earlier = m->other < m->product;
 
-    if (other == WF_KERNEL_COUNT ||
-        walk->list->nodes[m->other].plan->device != walk->list->nodes[m->product].plan->device)
-        return false;
-    if (product == WF_KERNEL_linear_dw)
-        return other == WF_KERNEL_sum && match_sum(walk, m) &&
-               may_move_up(walk, earlier ? m->product : m->other, earlier ? m->other : m->product,
-                           -1);
-    m->epilogue = epilogue_of(product, other);
-    return !earlier && m->epilogue != WF_EPILOGUE_NONE && match_epilogue(walk, m) &&
-           may_move_up(walk, m->other, m->product, walk->list->nodes[m->product].out[0].storage);
+    m->join = find_join(kernel_of(product), kernel_of(other));
+    if (!m->join || other->plan->device != product->plan->device) return false;
+    if (m->join->other == WF_KERNEL_sum)
+        return match_sum(walk, m) && may_move_up(walk, earlier ? m->product : m->other,
+                                                 earlier ? m->other : m->product, -1);
+    return !earlier &&
+           (m->join->other == WF_KERNEL_cast ? match_cast(walk, m) : match_epilogue(walk, m)) &&
+           may_move_up(walk, m->other, m->product, product->out[0].storage);
 }
 
 static bool find_match(const struct walk *walk, int product, struct match *m)
@@ -203,34 +269,28 @@ static bool find_match(const struct walk *walk, int product, struct match *m)
 
 /* ---- the node of both ---- */
 
-static const char *name_of_joined_node(const struct match *m)
-{
-    static const char *const names[] = {[WF_EPILOGUE_NONE] = "linear_dw+sum",
-                                        [WF_EPILOGUE_GELU_TANH] = "linear+gelu_tanh",
-                                        [WF_EPILOGUE_ADD] = "linear+add",
-                                        [WF_EPILOGUE_GELU_TANH_GRAD] = "linear_dx+gelu_tanh_grad"};
-
-    return names[m->epilogue];
-}
-
 /* NULL: the kernel refuses. */
 static struct wf_op_plan *plan_of_joined_node(const struct match *m,
                                               const struct wf_op_plan *product,
                                               const struct wf_op_plan *other)
 {
     struct wf_op_plan *plan = wf_derived_plan_new_like(product);
-    int last = m->epilogue == WF_EPILOGUE_ADD ? 3 : 2; /* behind the place of a bias */
+    int last = m->join->epilogue == WF_EPILOGUE_ADD ? 3 : 2; /* behind the place of a bias */
 
-    plan->name = name_of_joined_node(m);
-    if (m->summed)
+    plan->name = m->join->name;
+    if (m->join->product == WF_KERNEL_linear_dw)
         plan->attrs.linear_dw.summed = (uint8_t)m->summed;
-    else
-        plan->attrs.linear.epilogue = (uint8_t)m->epilogue;
+    else if (m->join->product == WF_KERNEL_matmul)
+        plan->attrs.matmul.epilogue = (uint8_t)m->join->epilogue;
+    else {
+        plan->attrs.linear.epilogue = (uint8_t)m->join->epilogue;
+        plan->attrs.linear.wide = m->join->other == WF_KERNEL_cast;
+    }
     for (int i = 0; i < product->n_in; i++)
         if (product->used[i]) plan->used[i] = wf_layout_retain(product->used[i]);
     if (m->beside >= 0) plan->used[last] = wf_layout_retain(other->used[m->beside]);
     plan->n_in = m->beside >= 0 ? (uint8_t)(last + 1) : product->n_in;
-    plan->out[0] = wf_layout_retain(product->out[0]);
+    plan->out[0] = wf_layout_retain(m->summed ? product->out[0] : other->out[0]);
     if (m->keeps || m->summed)
         plan->out[1] = wf_layout_retain(m->keeps ? product->out[0] : other->out[0]);
     plan->n_out = plan->out[1] ? 2 : 1;
@@ -249,7 +309,7 @@ static bool join_nodes(struct walk *walk, const struct match *m)
     both.module = product->module;
     both.phase = product->phase;
     both.plan = plan;
-    both.scalars = product->scalars;
+    both.scalars = m->join->epilogue == WF_EPILOGUE_SCALE ? other->scalars : product->scalars;
     both.n_in = plan->n_in;
     both.n_out = plan->n_out;
     for (int i = 0; i < both.n_in; i++)

@@ -191,8 +191,9 @@ double finish(const algorithm &of, const description &now, int64_t i, int64_t j,
     return has.gelu ? gelu(x) : x;
 }
 
-void multiply(const algorithm &of, const description &now, const void *a, const void *b,
-              const void *added, void *c)
+/* The bias is added to what was scaled. */
+void multiply(const algorithm &of, const description &now, double alpha, const void *a,
+              const void *b, const void *added, void *c)
 {
     int64_t k = of.desc.turn_a ? of.a.rows : of.a.columns;
     const void *bias = parts_of(now.epilogue).bias ? now.bias : nullptr;
@@ -200,10 +201,12 @@ void multiply(const algorithm &of, const description &now, const void *a, const 
     for (int64_t n = 0; n < of.c.batches * of.c.rows * of.c.columns; n++) {
         int64_t i = n % of.c.rows, j = n / of.c.rows % of.c.columns;
         int64_t batch = n / of.c.rows / of.c.columns;
-        double sum = bias ? element(static_cast<cudaDataType>(of.desc.bias_type), bias, i) : 0;
+        double sum = 0;
 
         for (int64_t l = 0; l < k; l++)
             sum += a_element(of, a, batch, i, l) * b_element(of, b, batch, l, j);
+        sum *= alpha;
+        if (bias) sum += element(static_cast<cudaDataType>(of.desc.bias_type), bias, i);
         if (added) sum += element(of.c.type, added, batch * of.c.stride + i + j * of.c.ld);
         store(of.c.type, c, batch * of.c.stride + i + j * of.c.ld, finish(of, now, i, j, sum));
     }
@@ -396,8 +399,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     double factor = element(now.scale, beta, 0);
 
     memcpy(&of, algo->data, sizeof of);
-    if (!handle || element(now.scale, alpha, 0) != 1 || (factor != 0 && factor != 1) ||
-        (factor == 0 && c != d) || now.turn_a != of->desc.turn_a || now.turn_b != of->desc.turn_b ||
+    if (!handle || (factor != 0 && factor != 1) || (factor == 0 && c != d) ||
+        now.turn_a != of->desc.turn_a || now.turn_b != of->desc.turn_b ||
         now.epilogue != of->desc.epilogue || !is_aligned(a, of->alignment[0]) ||
         !is_aligned(b, of->alignment[1]) || !is_aligned(c, of->alignment[2]) ||
         !is_aligned(d, of->alignment[3]) || (biased && !is_aligned(now.bias, 16)) ||
@@ -406,7 +409,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
         bytes < of->workspace || (of->workspace && (!workspace || !is_aligned(workspace, 16))))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (of->workspace) memset(workspace, 0x7f, of->workspace);
-    multiply(*of, now, a, b, factor == 0 ? nullptr : c, d);
+    multiply(*of, now, element(now.scale, alpha, 0), a, b, factor == 0 ? nullptr : c, d);
     here.called = true;
     return CUBLAS_STATUS_SUCCESS;
 }

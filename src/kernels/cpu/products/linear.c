@@ -5,14 +5,15 @@
  *
  * dw of a transposed w is dw of x and d exchanged.
  *
- * Each is one product of two operands seen as matrices. An epilogue, and the sum beside dw, are the
- * kernels of the ops that they stand for, run behind the product, and have the same bits.
+ * Each is one product of two operands seen as matrices. The sum beside dw is the kernel of its op,
+ * and has the same bits.
  */
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
+#include "kernels/cpu/products/epilogue.h"
 #include "kernels/cpu/products/gemm.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/operands/operand_checks.h"
@@ -21,11 +22,11 @@ struct product {
     struct wf_operand left, right, bias;
     bool has_bias;
     struct wf_gemm gemm;
-    /* behind it, from one operand of the call and perhaps another; run NULL: there is none */
-    struct wf_kernel_call behind;
-    union wf_op_attrs behind_attrs;
-    int behind_in; /* the call's operand; -1: the product alone is read */
-    enum wf_summed_operand summed;
+    struct wf_cpu_epilogue epilogue;
+    /* beside dw, of one operand; run NULL: there is none */
+    struct wf_kernel_call sum;
+    union wf_op_attrs sum_attrs;
+    int summed_in; /* its operand */
 };
 
 /* What a kernel multiplies: op(in[0]) op(in[1]), each a matrix split after so many dims. */
@@ -46,23 +47,10 @@ static void linear_free(void *prep)
     wf_operand_free(&p->right);
     if (p->has_bias) wf_operand_free(&p->bias);
     wf_gemm_free(&p->gemm);
-    wf_kernel_call_drop(&p->behind);
+    wf_kernel_call_drop(&p->epilogue.kernel);
+    wf_kernel_call_drop(&p->sum);
     wf_scratch_release();
     wf_free(p);
-}
-
-static void run_epilogue(const struct product *p, void *product, void *const *out,
-                         const void *const *in)
-{
-    static const struct wf_scalars factor_one = {.s = {1}};
-    const void *from[2] = {product, p->behind_in < 0 ? NULL : in[p->behind_in]};
-    void *to[1] = {out[0]};
-
-    if (p->summed) {
-        from[0] = in[p->summed == WF_SUMMED_RIGHT];
-        to[0] = out[1];
-    }
-    p->behind.run(&p->behind, to, from, &factor_one);
 }
 
 static void linear_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
@@ -73,42 +61,29 @@ static void linear_run(const struct wf_kernel_call *k, void *const *out, const v
          *bias = right + p->right.scratch;
     const void *a = wf_operand_copy_if_needed(&p->left, in[0], left);
     const void *b = wf_operand_copy_if_needed(&p->right, in[1], right), *added = NULL;
-    void *product = k->n_out > 1 && !p->summed ? out[1] : out[0];
+    static const struct wf_scalars factor_one = {.s = {1}}; /* of a sum */
+    void *product = p->epilogue.kernel.run && k->n_out > 1 ? out[1] : out[0];
 
-    (void)scalars;
     if (p->has_bias && in[2]) added = wf_operand_copy_if_needed(&p->bias, in[2], bias);
     wf_gemm_run(&p->gemm, a, b, added, product, bias + p->bias.scratch);
-    if (p->behind.run) run_epilogue(p, product, out, in);
+    if (p->epilogue.kernel.run) wf_cpu_epilogue_run(&p->epilogue, out[0], product, in, scalars);
+    if (p->sum.run) p->sum.run(&p->sum, &out[1], &in[p->summed_in], &factor_one);
 }
 
-static weft_status prepare_sum(struct wf_kernel_call *k, struct product *p,
+/* The sum over the rows of what dw is computed from. */
+static weft_status prepare_sum(const struct wf_kernel_call *k, struct product *p,
                                const struct matrix_operands *f)
 {
-    p->summed = f->summed;
-    p->behind.in[0] = k->in[f->summed == WF_SUMMED_RIGHT];
-    p->behind.out[0] = k->out[1];
-    p->behind_attrs.reduce = (struct wf_reduce_attrs){.dims = f->row_dims};
-    return wf_cpu_sum(&p->behind);
-}
-
-static weft_status prepare_epilogue(struct wf_kernel_call *k, struct product *p,
-                                    const struct matrix_operands *f)
-{
-    p->behind_in = -1;
-    if (f->epilogue == WF_EPILOGUE_NONE && !f->summed) return WEFT_OK;
-    p->behind = (struct wf_kernel_call){.op = k->op,
-                                        .n_in = 1,
-                                        .n_out = 1,
-                                        .in = {k->out[0]},
-                                        .out = {k->out[0]},
-                                        .attrs = &p->behind_attrs};
-    if (f->summed) return prepare_sum(k, p, f);
-    if (f->epilogue == WF_EPILOGUE_GELU_TANH) return wf_cpu_gelu_tanh(&p->behind);
-    p->behind_in = k->n_in - 1;
-    p->behind.n_in = 2;
-    p->behind.in[1] = k->in[p->behind_in];
-    return f->epilogue == WF_EPILOGUE_ADD ? wf_cpu_add(&p->behind)
-                                          : wf_cpu_gelu_tanh_grad(&p->behind);
+    if (f->summed == WF_SUMMED_NONE) return WEFT_OK;
+    p->summed_in = f->summed == WF_SUMMED_RIGHT;
+    p->sum_attrs.reduce = (struct wf_reduce_attrs){.dims = f->row_dims};
+    p->sum = (struct wf_kernel_call){.op = k->op,
+                                     .n_in = 1,
+                                     .n_out = 1,
+                                     .in = {k->in[p->summed_in]},
+                                     .out = {k->out[1]},
+                                     .attrs = &p->sum_attrs};
+    return wf_cpu_sum(&p->sum);
 }
 
 static void prepare_gemm(struct product *p, const struct matrix_operands *f, int dtype, bool wide)
@@ -151,7 +126,8 @@ static weft_status linear_prepare(struct wf_kernel_call *k, struct matrix_operan
     if (f.bias) wf_operand_prepare_dense(&p->bias, f.bias);
     prepare_gemm(p, &f, dtype, k->out[0]->dtype != dtype);
     wf_scratch_reserve(p->left.scratch + p->right.scratch + p->bias.scratch + p->gemm.scratch);
-    return prepare_epilogue(k, p, &f);
+    WF_TRY(wf_cpu_epilogue_prepare(&p->epilogue, k, f.epilogue));
+    return prepare_sum(k, p, &f);
 }
 
 weft_status wf_cpu_linear(struct wf_kernel_call *k)

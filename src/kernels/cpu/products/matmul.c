@@ -4,13 +4,14 @@
  *   a [*,m,k]  b [*,k,n]  y [*,m,n]; transposed, a is stored [*,k,m], b [*,n,k]
  *
  * A batch is a walk over its leading dims with one product each; a single b shared by the whole
- * batch makes one tall product of it.
+ * batch makes one tall product of it. A scale is the kernel of mul_scalar, run behind the products.
  */
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/operand.h"
 #include "kernels/cpu/pointwise/elementwise.h"
+#include "kernels/cpu/products/epilogue.h"
 #include "kernels/cpu/products/gemm.h"
 #include "kernels/cpu/products/integer_matmul.h"
 #include "kernels/cpu/scratch.h"
@@ -25,6 +26,7 @@ struct matmul {
     struct wf_operand lies[2];
     struct wf_gemm gemm;
     struct wf_loop_nest batch;
+    struct wf_cpu_epilogue epilogue;
 };
 
 static void matmul_free(void *prep)
@@ -34,6 +36,7 @@ static void matmul_free(void *prep)
     wf_operand_free(&p->lies[A]);
     wf_operand_free(&p->lies[B]);
     wf_gemm_free(&p->gemm);
+    wf_kernel_call_drop(&p->epilogue.kernel);
     wf_scratch_release();
     wf_free(p);
 }
@@ -45,7 +48,6 @@ static void matmul_run(const struct wf_kernel_call *k, void *const *out, const v
     struct wf_loop_walk walk = {.at = {in[A], in[B], out[0]}};
     char *copy_a = wf_scratch_buffer(), *copy_b = copy_a + p->lies[A].scratch;
 
-    (void)scalars;
     do {
         /* a walk's pointers are const, y's memory is not */
         void *y = (void *)(uintptr_t)walk.at[Y];
@@ -54,6 +56,7 @@ static void matmul_run(const struct wf_kernel_call *k, void *const *out, const v
                     wf_operand_copy_if_needed(&p->lies[B], walk.at[B], copy_b), NULL, y,
                     copy_b + p->lies[B].scratch);
     } while (wf_loop_walk_next(&p->batch, &walk));
+    if (p->epilogue.kernel.run) wf_cpu_epilogue_run(&p->epilogue, out[0], out[0], in, scalars);
 }
 
 static void prepare_batch_loop(struct matmul *p, const struct wf_kernel_call *k)
@@ -122,5 +125,5 @@ weft_status wf_cpu_matmul(struct wf_kernel_call *k)
     k->prep = p;
     k->drop = matmul_free;
     k->run = matmul_run;
-    return WEFT_OK;
+    return wf_cpu_epilogue_prepare(&p->epilogue, k, (enum wf_epilogue)k->attrs->matmul.epilogue);
 }

@@ -5,8 +5,8 @@
  * kernels. cuBLASLt's matrices are column-major: row-major C = op(A) op(B) is its C^T = op(B)^T
  * op(A)^T, so B comes first. What to run is asked of its heuristics once per plan, for operands
  * that begin at multiples of 16 bytes. A bias, an activation or its gradient and the sum over k are
- * in its epilogue; what is added to the product is its C. Partial sums of a split k are not rounded
- * to the output's type.
+ * in its epilogue; what is added to the product is its C, and a scale its alpha. Partial sums of a
+ * split k are not rounded to the output's type.
  */
 #include "kernels/cuda/products/cublaslt.h"
 
@@ -244,10 +244,12 @@ bool make_product(cublaslt_product *p, const product_shape &s)
 }
 
 /* Which epilogues it has: of f32 and 16-bit floats; rows of a matrix beside the result begin at
- * multiples of eight elements. */
+ * multiples of eight elements. A scale goes with any type and any batch;
+ * a bias is added behind it, unscaled. */
 bool has_epilogue(const product_shape &s)
 {
     if (!s.epilogue && !s.summed) return true;
+    if (s.epilogue == WF_EPILOGUE_SCALE) return !s.has_bias;
     return s.dtype != WEFT_F64 && !s.wide && s.batches == 1 &&
            !(s.epilogue == WF_EPILOGUE_ADD && s.keeps_product) && (!uses_aux(s) || s.n % 8 == 0);
 }
@@ -327,9 +329,9 @@ void wf_cublaslt_product_run(const struct cublaslt_product *p, const struct prod
 {
     const lt_functions &lt = library();
     const lt_call &call = d.bias ? p->with_bias : p->plain;
-    const float one = 1, zero = 0;
-    const double wide_one = 1, wide_zero = 0;
-    const void *alpha = p->wide_scale ? (const void *)&wide_one : &one;
+    const float one = 1, zero = 0, scale = (float)d.scale;
+    const double wide_zero = 0;
+    const void *alpha = p->wide_scale ? (const void *)&d.scale : &scale;
     const void *beta = p->adds ? &one : p->wide_scale ? (const void *)&wide_zero : &zero;
     cublasStatus_t status = CUBLAS_STATUS_INVALID_VALUE;
 

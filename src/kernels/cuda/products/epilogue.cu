@@ -10,27 +10,31 @@
 namespace
 {
 
-template <class R> __device__ __forceinline__ R apply(uint8_t epilogue, R x, R beside)
+/* second: an element of another matrix, or the factor of a scale. */
+template <class R> __device__ __forceinline__ R apply(uint8_t epilogue, R x, R second)
 {
     switch (epilogue) {
     case WF_EPILOGUE_GELU_TANH:
         return x * real_sigmoid(real_gelu_u(x));
     case WF_EPILOGUE_ADD:
-        return x + beside;
+        return x + second;
+    case WF_EPILOGUE_SCALE:
+        return x * second;
     default:
-        return x * real_dgelu_tanh(beside);
+        return x * real_dgelu_tanh(second);
     }
 }
 
 template <class E>
 __global__ void __launch_bounds__(BLOCK)
-    finish_elements(uint8_t epilogue, const E *product, const E *beside, E *out, int64_t count)
+    finish_elements(uint8_t epilogue, const E *product, const E *beside, real<E> scale, E *out,
+                    int64_t count)
 {
     int64_t step = (int64_t)gridDim.x * BLOCK;
 
     for (int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x; i < count; i += step)
-        out[i] = from_real<E>(apply<real<E>>(epilogue, to_real(product[i]),
-                                             beside ? to_real(beside[i]) : real<E>(0)));
+        out[i] = from_real<E>(
+            apply<real<E>>(epilogue, to_real(product[i]), beside ? to_real(beside[i]) : scale));
 }
 
 /* Columns of a matrix whose rows are `row` elements apart and whose columns are `column`. */
@@ -58,7 +62,7 @@ dim3 blocks_for(int64_t n)
 } // namespace
 
 void wf_cuda_finish_product(const wf_kernel_call *k, const product_shape &s, const void *product,
-                            const void *beside, void *out)
+                            const product_data &data)
 {
     int64_t count = s.batches * s.m * s.n;
 
@@ -66,7 +70,8 @@ void wf_cuda_finish_product(const wf_kernel_call *k, const product_shape &s, con
         typedef typename decltype(e)::type E;
 
         WF_CUDA_LAUNCH(k, (finish_elements<E>), blocks_for(count), BLOCK, 0, s.epilogue,
-                       (const E *)product, (const E *)beside, (E *)out, count);
+                       (const E *)product, (const E *)data.read, (real<E>)data.scale, (E *)data.c,
+                       count);
     });
 }
 

@@ -3,10 +3,9 @@
 
 #include "kernels/cuda/products/product.h"
 
-/** out, of the product's shape: its epilogue of `product` (which may be out itself) and `beside`.
- */
+/** data.c: the epilogue of `product`, which may be data.c itself. */
 void wf_cuda_finish_product(const wf_kernel_call *k, const product_shape &shape,
-                            const void *product, const void *beside, void *out);
+                            const void *product, const product_data &data);
 
 /** out: the sum over k of the operand that shape.summed names, one thread for each element: for
  * calls whose operands are not aligned. */

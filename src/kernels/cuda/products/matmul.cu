@@ -43,6 +43,7 @@ extern "C" weft_status wf_cuda_matmul(struct wf_kernel_call *k)
         k, {tall ? 0 : a->ndim - 2, a->ndim - 1, k->attrs->matmul.transpose_a},
         {b->ndim - 2, b->ndim - 1, k->attrs->matmul.transpose_b});
     if (!tall) set_batch_offset_maps(p, k->out[0]);
+    p->product.shape.epilogue = k->attrs->matmul.epilogue;
     wf_cuda_product_prepare(&p->product, k->op);
     return WEFT_OK;
 }

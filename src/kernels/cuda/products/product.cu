@@ -160,6 +160,7 @@ void run_plain(const wf_kernel_call *k, const product_plan *plan, const product_
     product_data alone = data;
 
     alone.c = product;
+    alone.scale = 1;
     alone.read = NULL;
     alone.kept_product = alone.sum = NULL;
     if (plan->cublaslt && plan->plain && wf_cublaslt_supports(alone))
@@ -202,6 +203,6 @@ void wf_cuda_product_run(const wf_kernel_call *k, const struct product_plan *pla
         return;
     }
     run_plain(k, plan, data, product);
-    if (s.epilogue) wf_cuda_finish_product(k, s, product, data.read, data.c);
+    if (s.epilogue) wf_cuda_finish_product(k, s, product, data);
     if (s.summed) wf_cuda_sum_operand(k, s, data.a, data.b, data.sum);
 }

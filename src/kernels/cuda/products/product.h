@@ -74,6 +74,7 @@ struct product_data {
     const void *bias; /* may be NULL even where one was announced */
     void *c;
     const void *read;   /* by the epilogue, of C's shape; NULL: nothing */
+    double scale;       /* 1 unless the epilogue is SCALE */
     void *kept_product; /* of C's shape; NULL: it is not kept */
     void *sum;          /* over k; NULL: none */
     void *scratch;      /* plan->scratch bytes, aligned to 256 */

@@ -34,7 +34,7 @@ const void *copy_if_needed(const matrix_operand *o, const void *x, void *scratch
 }
 
 void run_matrix_product(const wf_kernel_call *k, void *const *out, const void *const *in,
-                        const wf_scalars *)
+                        const wf_scalars *scalars)
 {
     const product_of_operands *p = (const product_of_operands *)k->prep;
     size_t copies = p->left.scratch + p->right.scratch, bytes = copies + p->product.scratch;
@@ -47,6 +47,7 @@ void run_matrix_product(const wf_kernel_call *k, void *const *out, const void *c
     data.b = b;
     data.bias = p->product.shape.has_bias ? in[2] : NULL;
     data.c = out[0];
+    data.scale = p->product.shape.epilogue == WF_EPILOGUE_SCALE ? scalars->s[0] : 1;
     if (p->read >= 0) data.read = in[p->read];
     if (p->product.shape.keeps_product) data.kept_product = out[1];
     if (p->product.shape.summed) data.sum = out[1];
