@@ -21,10 +21,11 @@ WEFT_API int weft_device_count(weft_device device);
 /**
  * Bytes of this rank's device that nobody uses, and all that it has, whoever holds them.
  *
- * ranks: any; local. Opens the device, as a mesh on it does
+ * ranks: any, after weft_init; local. Opens the device, as a mesh on it does
  * gives: 0 in both for WEFT_CPU and WEFT_META; what Weft holds is weft_memory_on's
  *        (weft/extend/memory.h)
- * fails: WEFT_ERR_NOT_FOUND where there is no such device, WEFT_ERR_ARG without room for a result
+ * fails: WEFT_ERR_NOT_FOUND where there is no such device, WEFT_ERR_ARG without room for a result,
+ *        WEFT_ERR_STATE for WEFT_CUDA before weft_init
  */
 WEFT_API weft_status weft_device_memory(weft_device device, int64_t *unused, int64_t *total);
 

@@ -159,6 +159,7 @@ static weft_status mark_initialized(void)
     WF_NEED(stage == NOT_BEGUN && !wf_comm_thread_state.world, WEFT_ERR_STATE,
             "the library has begun already, by weft_init or with the first mesh");
     stage = BEGUN;
+    wf_device_set_local_rank(0); /* of one rank; create_world_comm knows better */
     return WEFT_OK;
 }
 

@@ -19,13 +19,18 @@ _Thread_local const struct wf_device_driver *wf_device_driver;
 static _Thread_local struct {
     const struct wf_device_library *library;
     int local_rank;
+    bool has_local_rank;
     weft_device default_device; /* of new tensors */
     bool chosen;                /* by the program */
     struct wf_device_event *events[EVENTS_AT_REST];
     int n_events;
 } rank;
 
-void wf_device_set_local_rank(int local_rank) { rank.local_rank = local_rank; }
+void wf_device_set_local_rank(int local_rank)
+{
+    rank.local_rank = local_rank;
+    rank.has_local_rank = true;
+}
 
 /* ---- opening ---- */
 
@@ -77,6 +82,7 @@ int weft_device_count(weft_device device)
     char why[REASON_BYTES];
 
     if (device != WEFT_CUDA) return 1;
+    wf_knobs_ensure_read();
     library = wf_device_library_load(why, sizeof why);
     return library ? library->driver->count(why, sizeof why) : 0;
 }
@@ -86,6 +92,8 @@ weft_status weft_device_memory(weft_device device, int64_t *unused, int64_t *tot
     struct wf_device_memory memory = {0};
 
     WF_NEED(unused && total, WEFT_ERR_ARG, "device_memory: no room for the result");
+    WF_NEED(device != WEFT_CUDA || rank.has_local_rank, WEFT_ERR_STATE,
+            "device_memory: weft_init comes first: it says which GPU is this rank's");
     WF_TRY(wf_device_ensure_open(device));
     if (device == WEFT_CUDA) memory = wf_device_driver->memory();
     *unused = memory.free;

@@ -82,7 +82,8 @@ const struct wf_span *wf_timeline_read(int *n)
         const struct wf_device_driver *driver = wf_device_driver;
 
         s->began = timeline.origin_seconds + driver->event_seconds(timeline.origin, s->first);
-        s->ended = timeline.origin_seconds + driver->event_seconds(timeline.origin, s->last);
+        /* a float of milliseconds: of a short time it is exact */
+        s->ended = s->began + driver->event_seconds(s->first, s->last);
         free_events(s);
     }
     return timeline.spans;

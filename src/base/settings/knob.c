@@ -49,8 +49,16 @@ static long read_knob(const struct knob *knob)
     return knob->standard;
 }
 
+static bool was_read;
+
+void wf_knobs_ensure_read(void)
+{
+    if (!was_read) wf_knobs_read();
+}
+
 void wf_knobs_read(void)
 {
+    was_read = true;
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].value != &wf_knobs.log) *knobs[i].value = read_knob(&knobs[i]);
     for (size_t i = 0; i < sizeof text_knobs / sizeof *text_knobs; i++) {

@@ -11,8 +11,11 @@ struct wf_knobs {
 #undef WF_TEXT_KNOB
 };
 
-/** Values in force; written by wf_knobs_read only, before any rank runs. */
+/** Values in force; written by these functions only, before any rank runs. */
 extern struct wf_knobs wf_knobs;
+
+/** For what may be called before weft_init: the environment is read unless it was. */
+void wf_knobs_ensure_read(void);
 
 /** Read the environment. A value that is no number is reported in the log and ignored. */
 void wf_knobs_read(void);

@@ -3,8 +3,8 @@
  * region registered with a communicator before the first collective that reads or writes it there,
  * so that NCCL moves bytes from where they lie to where they go, without buffers of its own
  * between. NCCL asks that of a collective's buffers all are registered or none, on all its ranks:
- * so every region is, and the first use decides when. Older versions and machines without NCCL have
- * cudaMalloc's memory, unregistered.
+ * so every region is, and the first use decides when. Versions before 2.28.9 and machines without
+ * NCCL have cudaMalloc's memory, unregistered.
  *
  * A region is deregistered before it is unmapped, or before the communicator is finished.
  */
@@ -18,7 +18,12 @@
 #include "comm/nccl/nccl_comm.h"
 #include "device/device_driver.h"
 
-enum { WHY_BYTES = 512 };
+enum {
+    WHY_BYTES = 512,
+    /* ncclMemAlloc of older ones rounds each region up to what multicast recommends: on GPUs behind
+     * an NVSwitch hundreds of MiB */
+    LEAST_FOR_MEMORY = 22809
+};
 
 struct registration {
     struct registration *next;
@@ -48,8 +53,8 @@ static bool nccl_registers(void)
 {
     char why[WHY_BYTES];
 
-    return wf_nccl_load(why, sizeof why) && wf_nccl.MemAlloc && wf_nccl.MemFree &&
-           wf_nccl.CommRegister && wf_nccl.CommDeregister;
+    return wf_nccl_load(why, sizeof why) >= LEAST_FOR_MEMORY && wf_nccl.MemAlloc &&
+           wf_nccl.MemFree && wf_nccl.CommRegister && wf_nccl.CommDeregister;
 }
 
 /* ---- the list ---- */

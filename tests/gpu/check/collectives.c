@@ -52,8 +52,8 @@ static void check_shape(weft_mesh *mesh, int64_t rows, int64_t columns)
                                             .claim = "redistribution keeps values"},
                        "%lld x %lld: %s to %s", (long long)rows, (long long)columns, from, to);
         else
-            report_failure("collectives", "%lld x %lld: %s to %s", (long long)rows,
-                           (long long)columns, from, to);
+            report_failure("collectives", "redistribution keeps values", "%lld x %lld: %s to %s",
+                           (long long)rows, (long long)columns, from, to);
         weft_scope_close(scope);
     }
 }

@@ -8,18 +8,24 @@
 
 #include "base/text/json_writer.h"
 
-enum { NAME = 96 };
+enum { NAME = 96, REASON = 320, FACTS = 8 };
 
 struct entry {
     struct report_line line;
-    char name[NAME], error[256];
-    bool holds;
+    char name[NAME], reason[REASON]; /* why it fails or is untested */
+    bool holds, untested;
+};
+
+struct fact {
+    const char *key;
+    char text[REASON];
 };
 
 static struct {
     weft_mesh *hosts;
     struct entry *entries;
-    int count, room;
+    int count, room, n_facts;
+    struct fact facts[FACTS];
     const char *group; /* of the line before */
 } report;
 
@@ -63,9 +69,9 @@ static void print_entry(const struct entry *e)
     if (weft_world_rank() != 0) return;
     if (!report.group || strcmp(report.group, e->line.group) != 0)
         printf("\n%s\n", report.group = e->line.group);
-    printf("  %-6s %-52s ", e->holds ? "ok" : "FAILS", e->name);
-    if (e->error[0])
-        printf("%s\n", e->error);
+    printf("  %-6s %-52s ", e->untested ? "--" : e->holds ? "ok" : "FAILS", e->name);
+    if (e->reason[0])
+        printf("%s\n", e->reason);
     else if (e->line.bound == REPORT_MEASURED)
         printf("%.4g %s\n", e->line.value, e->line.figure);
     else
@@ -88,7 +94,7 @@ void report_add(struct report_line line, const char *name, ...)
     print_entry(e);
 }
 
-void report_failure(const char *group, const char *name, ...)
+void report_failure(const char *group, const char *claim, const char *name, ...)
 {
     struct entry *e = new_entry();
     va_list args;
@@ -96,9 +102,38 @@ void report_failure(const char *group, const char *name, ...)
     va_start(args, name);
     vsnprintf(e->name, sizeof e->name, name, args);
     va_end(args);
-    e->line = (struct report_line){.group = group, .figure = ""};
-    snprintf(e->error, sizeof e->error, "%s", weft_error_message());
+    e->line = (struct report_line){.group = group, .figure = "", .claim = claim};
+    snprintf(e->reason, sizeof e->reason, "%s", weft_error_message());
     print_entry(e);
+}
+
+void report_untested(const char *group, const char *claim, const char *reason, const char *name,
+                     ...)
+{
+    struct entry *e = new_entry();
+    va_list args;
+
+    va_start(args, name);
+    vsnprintf(e->name, sizeof e->name, name, args);
+    va_end(args);
+    e->line = (struct report_line){.group = group, .figure = "", .claim = claim};
+    e->holds = e->untested = true;
+    snprintf(e->reason, sizeof e->reason, "not tested: %s", reason);
+    print_entry(e);
+}
+
+void report_fact(const char *key, const char *text, ...)
+{
+    struct fact *fact = &report.facts[report.n_facts];
+    va_list args;
+
+    if (report.n_facts == FACTS) abort();
+    report.n_facts++;
+    fact->key = key;
+    va_start(args, text);
+    vsnprintf(fact->text, sizeof fact->text, text, args);
+    va_end(args);
+    if (weft_world_rank() == 0) printf("%-14s %s\n", key, fact->text);
 }
 
 /* ---- the end ---- */
@@ -110,6 +145,8 @@ static void write_json(FILE *out)
     wf_json_begin_container(&json, NULL, '{');
     wf_json_write_string(&json, "version", WEFT_VERSION);
     wf_json_write_int(&json, "ranks", weft_world_size());
+    for (int i = 0; i < report.n_facts; i++)
+        wf_json_write_string(&json, report.facts[i].key, report.facts[i].text);
     wf_json_begin_container(&json, "lines", '[');
     for (int i = 0; i < report.count; i++) {
         const struct entry *e = &report.entries[i];
@@ -122,7 +159,8 @@ static void write_json(FILE *out)
         if (e->line.bound != REPORT_MEASURED)
             wf_json_write_real(&json, e->line.bound == REPORT_AT_MOST ? "at_most" : "at_least",
                                e->line.limit);
-        if (e->error[0]) wf_json_write_string(&json, "error", e->error);
+        if (e->reason[0])
+            wf_json_write_string(&json, e->untested ? "untested" : "error", e->reason);
         if (e->line.claim) wf_json_write_string(&json, "claim", e->line.claim);
         wf_json_write_bool(&json, "holds", e->holds);
         wf_json_end_container(&json, '}');
@@ -132,15 +170,19 @@ static void write_json(FILE *out)
     fputc('\n', out);
 }
 
-/* A claim may rest on many lines. */
-static bool claim_holds(const char *claim)
+/* A claim may rest on many lines: one that fails is enough, one that was tested too. */
+static const char *state_of_claim(const char *claim)
 {
+    bool tested = false;
+
     for (int i = 0; i < report.count; i++) {
         const struct entry *e = &report.entries[i];
 
-        if (e->line.claim && strcmp(e->line.claim, claim) == 0 && !e->holds) return false;
+        if (!e->line.claim || strcmp(e->line.claim, claim) != 0) continue;
+        if (!e->holds) return "DOES NOT HOLD";
+        tested |= !e->untested;
     }
-    return true;
+    return tested ? "holds" : "not tested";
 }
 
 static bool is_first_with_claim(int index)
@@ -158,8 +200,7 @@ static void print_claims(void)
     for (int i = 0; i < report.count; i++) {
         const char *claim = report.entries[i].line.claim;
 
-        if (claim && is_first_with_claim(i))
-            printf("  %-14s %s\n", claim_holds(claim) ? "holds" : "DOES NOT HOLD", claim);
+        if (claim && is_first_with_claim(i)) printf("  %-14s %s\n", state_of_claim(claim), claim);
     }
 }
 

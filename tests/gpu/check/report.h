@@ -30,8 +30,17 @@ void report_begin(weft_mesh *hosts);
 /** One line. The name takes printf arguments. */
 void report_add(struct report_line line, const char *name, ...) WEFT_PRINTF(2, 3);
 
-/** Something could not be done: a line that fails, with the library's last error. */
-void report_failure(const char *group, const char *name, ...) WEFT_PRINTF(2, 3);
+/** Something could not be done: a line that fails, with the library's last error, and the claim
+ * that rests on it. */
+void report_failure(const char *group, const char *claim, const char *name, ...) WEFT_PRINTF(3, 4);
+
+/** What a claim rests on was not done, for this reason: it neither holds nor fails. */
+void report_untested(const char *group, const char *claim, const char *reason, const char *name,
+                     ...) WEFT_PRINTF(4, 5);
+
+/** What all of this was found with: printed at once, and kept for the JSON, which is given `key`.
+ */
+void report_fact(const char *key, const char *text, ...) WEFT_PRINTF(2, 3);
 
 /** The worst of the ranks' figures: the largest, or, of at_least, the smallest. */
 double report_worst(double mine, enum report_bound bound);

@@ -105,7 +105,8 @@ static void check_sample(const struct wt_op_case *sample, weft_dtype dtype)
                                             .claim = "every op gives the CPU's values"},
                        "%s", wt_op_case_text(sample, dtype));
         else
-            report_failure("rows", "%s", wt_op_case_text(sample, dtype));
+            report_failure("rows", "every op gives the CPU's values", "%s",
+                           wt_op_case_text(sample, dtype));
     }
     weft_scope_close(scope);
 }

@@ -6,6 +6,8 @@
 #include "gpu/check/check.h"
 #include "gpu/check/report.h"
 
+static const char of_training[] = "a GPT's losses are the CPU's within 1e-5",
+                  of_graph[] = "a step as a graph is the ordinary step";
 enum { STEPS = 5, BATCH = 4, CONTEXT = 16, VOCAB = 61, REASON_BYTES = 320 };
 
 static weft_tensor *tokens(int64_t step, int64_t start)
@@ -77,7 +79,11 @@ static void check_graph(weft_mesh *mesh, const double *want)
     char reason[REASON_BYTES] = "";
 
     if (train(mesh, got, reason, sizeof reason) != WEFT_OK) {
-        report_failure("training", "a small GPT as a graph");
+        report_failure("training", of_graph, "small GPT as a graph");
+        return;
+    }
+    if (reason[0]) { /* its steps were ordinary ones */
+        report_untested("training", of_graph, reason, "small GPT as a graph");
         return;
     }
     for (int s = 0; s < STEPS; s++) difference = fmax(difference, fabs(got[s] - want[s]));
@@ -86,8 +92,8 @@ static void check_graph(weft_mesh *mesh, const double *want)
                                     .bound = REPORT_AT_MOST,
                                     .value = difference,
                                     .limit = 0,
-                                    .claim = "a step as a graph is the ordinary step"},
-               "small GPT as a graph%s%s", reason[0] ? ": " : "", reason);
+                                    .claim = of_graph},
+               "small GPT as a graph");
 }
 
 void check_training(weft_mesh *mesh)
@@ -95,7 +101,8 @@ void check_training(weft_mesh *mesh)
     double cpu[STEPS], gpu[STEPS];
 
     if (train(NULL, cpu, NULL, 0) != WEFT_OK || train(mesh, gpu, NULL, 0) != WEFT_OK) {
-        report_failure("training", "a small GPT");
+        report_failure("training", of_training, "small GPT");
+        report_untested("training", of_graph, "training fails", "small GPT as a graph");
         return;
     }
     for (int s = 0; s < STEPS; s++)
@@ -104,7 +111,7 @@ void check_training(weft_mesh *mesh)
                                         .bound = REPORT_AT_MOST,
                                         .value = fabs(gpu[s] - cpu[s]),
                                         .limit = 1e-5,
-                                        .claim = "a GPT's losses are the CPU's within 1e-5"},
+                                        .claim = of_training},
                    "small GPT, step %d", s);
     check_graph(mesh, gpu);
 }

@@ -49,8 +49,9 @@ bool load(char *why)
     bool there = object && !wf_find_functions(object, wanted, sizeof wanted / sizeof *wanted);
 
     if (!there)
-        WF_LOG(WF_LOG_INFO, "kernels", "products run on the library's own kernels: no %s",
-               file_name);
+        WF_LOG(WF_LOG_WARN, "kernels",
+               "products run on the library's own kernels, which are slower: no %s: %s", file_name,
+               why);
     return there;
 }
 
@@ -68,13 +69,20 @@ void close_cublaslt()
     lt_of_rank = {};
 }
 
+cublasLtHandle_t no_handle()
+{
+    WF_LOG(WF_LOG_WARN, "kernels",
+           "products run on the library's own kernels, which are slower: cublasLtCreate fails");
+    return NULL;
+}
+
 cublasLtHandle_t cublaslt_handle_of_rank()
 {
     if (lt_of_rank.asked) return lt_of_rank.handle;
     lt_of_rank.asked = true;
     if (wf_load_once(&loaded, load) &&
         library().Create(&lt_of_rank.handle) != CUBLAS_STATUS_SUCCESS)
-        lt_of_rank.handle = NULL;
+        lt_of_rank.handle = no_handle();
     wf_cuda_at_close(close_cublaslt);
     return lt_of_rank.handle;
 }
