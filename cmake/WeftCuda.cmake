@@ -74,7 +74,7 @@ endif()
 
 if(WEFT_CUDA_KERNELS)
     find_path(NCCL_INCLUDE_DIR nccl.h HINTS $ENV{NCCL_HOME}/include ${CUDAToolkit_INCLUDE_DIRS})
-    if(NOT NCCL_INCLUDE_DIR)
+    if(NOT NCCL_INCLUDE_DIR AND NOT WEFT_CUDA STREQUAL "AUTO")
         message(FATAL_ERROR "the CUDA part needs NCCL's header nccl.h: install it, or set NCCL_HOME")
     endif()
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c ${PROJECT_SOURCE_DIR}/src/comm/nccl/*.c)
@@ -86,7 +86,8 @@ if(WEFT_CUDA_KERNELS)
         src/kernels/operands/index_walk.c src/kernels/operands/index_operands.c)
     set_target_properties(weft_cuda PROPERTIES OUTPUT_NAME weft-cuda LINKER_LANGUAGE CUDA)
     target_include_directories(weft_cuda PRIVATE include src)
-    target_include_directories(weft_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${NCCL_INCLUDE_DIR})
+    target_include_directories(weft_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}
+        $<$<BOOL:${NCCL_INCLUDE_DIR}>:${NCCL_INCLUDE_DIR}>)
     target_link_libraries(weft_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:weft_flags> CUDA::cudart ${CMAKE_DL_LIBS})
     # It is loaded late, when there may be no room left for thread-local variables at fixed places.
     target_compile_options(weft_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:-ftls-model=global-dynamic>)
