@@ -5,6 +5,15 @@
 #include <stdio.h>
 
 _Thread_local struct wf_recorder *wf_recorder;
+_Thread_local uint8_t wf_recording_number;
+
+uint8_t wf_recording_number_next(void)
+{
+    static _Thread_local uint8_t last;
+
+    if (++last == 0) last = 1;
+    return wf_recording_number = last;
+}
 
 void wf_recorder_leave(const char *format, ...)
 {

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <weft/export.h>
 
@@ -76,6 +77,11 @@ struct wf_recorder {
 
 /** Of this thread; NULL, the normal case: nobody records. */
 extern _Thread_local struct wf_recorder *wf_recorder;
+
+/** Numbers recordings, so that a handle says in which it was made; 0 between them. _next: one
+ * begins; starts again after 255. */
+extern _Thread_local uint8_t wf_recording_number;
+uint8_t wf_recording_number_next(void);
 
 /** Ops' results may be put off: their handles are marked in flight. */
 static inline bool wf_recorder_puts_off(void) { return wf_recorder && wf_recorder->wait; }

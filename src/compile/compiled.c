@@ -52,6 +52,8 @@ void weft_compiled_release(weft_compiled *compiled)
     wf_free(compiled->variants);
     wf_free(compiled->segmented);
     wf_free(compiled->candidates);
+    wf_free(compiled->fitting_of_ranks);
+    wf_free(compiled->fitting_counts);
     wf_free(compiled->name);
     wf_free(compiled->passes_off);
     wf_free(compiled);
@@ -109,22 +111,6 @@ void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out)
 static bool is_ready(const struct wf_variant *variant)
 {
     return variant->forward_program && !variant->unusable;
-}
-
-struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
-                                            int n_in, int n_out)
-{
-    for (int i = 0; i < compiled->n_variants; i++) {
-        struct wf_variant *variant = compiled->variants[i];
-
-        if (!wf_guards_hold(variant->guards, variant->forward, in, n_in, n_out,
-                            i == 0 ? compiled->reason : NULL, sizeof compiled->reason))
-            continue;
-        memmove(&compiled->variants[1], &compiled->variants[0], (size_t)i * sizeof variant);
-        compiled->variants[0] = variant;
-        return variant;
-    }
-    return NULL;
 }
 
 /* ---- a call without a list ---- */

@@ -19,8 +19,11 @@ struct weft_compiled {
     struct wf_segmented **segmented; /* without fullgraph: calls in segments, all of them */
     int n_segmented;
     struct wf_segmented **candidates; /* room for those whose guards hold */
-    int to_record; /* a call went another way: so many more are recorded, or until one is new */
-    int failed;    /* captures that gave no list */
+    uint64_t *fitting_of_ranks;       /* room for find_variant.c */
+    size_t *fitting_counts;
+    int fitting_room; /* ranks */
+    int to_record;    /* a call went another way: so many more are recorded, or until one is new */
+    int failed;       /* captures that gave no list */
     bool warned;
     enum wf_compile_level level;
     weft_compiled_counts counts;
@@ -46,13 +49,17 @@ void wf_compiled_log_reason(weft_compiled *compiled);
 
 weft_status wf_compiled_check_inputs(const weft_compiled *compiled, weft_tensor *const *in,
                                      int n_in, int n_out);
-/** The variant that fits, at the front of the list; NULL: none, and `reason` says what differs. */
-struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
-                                            int n_in, int n_out);
 bool wf_compiled_may_capture(const weft_compiled *compiled);
 /** A call that makes a variant, where that is possible. */
 weft_status wf_compiled_capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                 weft_tensor **out, int n_out);
+
+/* ---- find_variant.c ---- */
+
+/** The variant that fits on all ranks, at the front of the list; NULL: none, and `reason` says what
+ * differs. ranks: all of its mesh, in one order with other calls */
+struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
+                                            int n_in, int n_out);
 
 /* ---- call_in_segments.c ---- */
 

@@ -45,8 +45,13 @@ weft_module *weft_module_new(const weft_module_class *kind, void *payload)
     return m;
 }
 
+_Thread_local uint64_t wf_watched_module_changes;
+
+static void note_change(const weft_module *m) { wf_watched_module_changes += m->watched; }
+
 static void free_module(weft_module *m)
 {
+    note_change(m);
     for (int i = 0; i < m->n_children; i++) free_module(m->children[i]);
     wf_parameters_truncate(m, 0, 0);
     wf_hooks_truncate(m, 0);
@@ -132,6 +137,7 @@ weft_status weft_module_add_child(weft_module *parent, const char *name, weft_mo
     parent->children = wf_array_grow(parent->children, parent->n_children, sizeof(weft_module *));
     parent->children[parent->n_children++] = child;
     child->parent = parent;
+    note_change(parent);
     wf_free(child->name);
     child->name = wf_strdup(name);
     update_paths_below(parent);
@@ -185,6 +191,8 @@ weft_module *weft_module_replace_child(weft_module *m, const char *path, weft_mo
         if (child && child != wf_module_root(m)) weft_module_release(child);
         return NULL;
     }
+    note_change(old);
+    note_change(old->parent);
     swap_child(old, child);
     return old;
 }

@@ -100,7 +100,11 @@ struct weft_module {
     bool training;
     bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
     bool distributed;         /* a partition has run on it and what is below */
+    bool watched;             /* a list of a compiled function has its address */
 };
+
+/** How often a watched module of this thread was freed, or got other children. */
+extern _Thread_local uint64_t wf_watched_module_changes;
 
 /** How many outputs a call gives. */
 static inline int wf_module_output_count(const weft_module *m)

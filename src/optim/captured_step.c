@@ -69,6 +69,7 @@ static struct captured_step *new_step(weft_optim *optim, struct wf_optim_slot *c
     struct captured_step *step = WF_NEW(struct captured_step);
     int n = 0;
 
+    optim->captured = true;
     *step = (struct captured_step){.optim = optim,
                                    .steps = steps,
                                    .n_slots = n_slots,

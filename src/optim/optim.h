@@ -115,6 +115,7 @@ struct weft_optim {
     struct wf_optimizer_item *items; /* of a step: room for one per slot */
     weft_device device;              /* of the parameters */
     bool meta;                       /* WEFT_META: they have no elements */
+    bool captured;                   /* a list or a graph has the addresses of its states */
 };
 
 /** An optimizer over the module's parameters. */

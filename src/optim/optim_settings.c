@@ -90,8 +90,8 @@ static weft_status change_slot_setting(weft_optim *optim, struct wf_optim_slot *
         write_setting_value(change->setting, &changed.config, change->value);
     changed.state_mask = wf_optim_slot_state_mask(optim->kind, &changed);
     WF_NEED(changed.state_mask == slot->state_mask || !change->fixed, WEFT_ERR_STATE,
-            "%s: %s decides which state '%s' has, and there were updates", optim->kind->name,
-            change->setting->name, slot->path);
+            "%s: %s decides which state '%s' has, and there were updates, or a captured step",
+            optim->kind->name, change->setting->name, slot->path);
     if (optim->kind->check_config) WF_TRY(optim->kind->check_config(&changed.config));
     change->remake |= changed.state_mask != slot->state_mask;
     if (change->put) *slot = changed;
@@ -124,7 +124,7 @@ weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *s
     if (!change.setting) return WEFT_ERR_NOT_FOUND;
     WF_TRY(check_setting_value(optim->kind, change.setting, value));
     /* updates in backward come before the step that counts them */
-    change.fixed = optim->steps > 0;
+    change.fixed = optim->steps > 0 || optim->captured;
     for (int i = 0; i < optim->n_slots; i++) change.fixed |= optim->slots[i].step > 0;
     WF_TRY(change_matching_slots(optim, pattern, &change));
     change.put = true;

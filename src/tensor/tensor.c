@@ -195,6 +195,7 @@ weft_tensor *wf_tensor_new(struct wf_layout *layout, struct wf_block *block, voi
     t->data = data;
     t->block = block;
     t->origin = origin; /* node, grad and the flags were cleared at its end */
+    t->recording = wf_recording_number;
     t->refs = 1;
     wf_scope_push_temporary(t);
     return t;

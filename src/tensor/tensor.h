@@ -32,6 +32,7 @@ struct weft_tensor {
     bool requires_grad; /* a leaf that wants a gradient, or the result of a recorded op */
     bool inner_leaf;    /* of a function that is computed again: its gradient goes on from there */
     bool in_flight;     /* its elements may still be in flight: wf_wait_ready before their use */
+    uint8_t recording;  /* in which it was made; 0: in none */
     const char *origin; /* the op that made it, for the leak report */
     struct wf_grad_state
         *grad_state; /* leaves only: who reduces its gradient (autograd/tape.h), or NULL */

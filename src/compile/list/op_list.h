@@ -127,11 +127,16 @@ struct wf_list_result {
 struct wf_list_gradient {
     weft_tensor *leaf; /* one reference */
     struct wf_operand at;
-    bool had;                 /* the leaf had a gradient when the list began, */
-    bool was_shared;          /* which something else held too, */
-    struct wf_layout *before; /* of this layout; one reference */
-    int storage;              /* WF_STORAGE_GRADIENT; -1: not read */
+    bool had;                  /* the leaf had a gradient when the list began, */
+    bool was_shared;           /* which something else held too, */
+    struct wf_layout *before;  /* of this layout; one reference */
+    int storage;               /* WF_STORAGE_GRADIENT; -1: not read */
+    struct wf_grad_hook *hook; /* wf_list_hook_of the leaf */
+    bool reduced, all_reduced; /* as the leaf's state and the hook say when the list has run */
 };
+
+/** Who is told of the leaf's gradient; NULL: nobody. */
+struct wf_grad_hook *wf_list_hook_of(const weft_tensor *leaf);
 
 struct wf_op_list {
     struct wf_list_node *nodes;

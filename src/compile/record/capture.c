@@ -96,6 +96,10 @@ static void add_gradients(struct capture *c)
             weft_release(gradient->leaf);
             continue;
         }
+        if (gradient->leaf->grad_state) {
+            gradient->reduced = gradient->leaf->grad_state->reduced;
+            gradient->all_reduced = gradient->leaf->grad_state->hook->reduced;
+        }
         if (gradient->leaf->grad)
             gradient->at = wf_recording_operand(&c->recorder, gradient->leaf->grad);
         if (gradient->storage >= 0) list->storages[gradient->storage].index = n;
@@ -154,7 +158,7 @@ static weft_mesh *mesh_of_capture(const struct capture *c)
 }
 
 struct verdict {
-    int32_t status, usable;
+    int32_t status, usable, may_succeed_later;
     char text[WF_REASON_BYTES];
 };
 
@@ -162,7 +166,10 @@ struct verdict {
 static weft_status agree(struct capture *c, weft_status status)
 {
     weft_mesh *mesh = mesh_of_capture(c);
-    struct verdict mine = {(int32_t)status, !c->result->reason[0], {0}}, *all;
+    struct verdict mine = {
+        (int32_t)status, !c->result->reason[0], c->result->may_succeed_later, {0}};
+    struct verdict *all;
+    bool later = true;
     struct wf_comm *comm;
     int ranks;
 
@@ -178,8 +185,11 @@ static weft_status agree(struct capture *c, weft_status status)
         if (all[r].status != WEFT_OK && status == WEFT_OK)
             status = WF_FAIL((weft_status)all[r].status, "compiled function, on rank %d: %s", r,
                              all[r].text);
-        if (!all[r].usable) give_up(c->result, all[r].text);
+        if (all[r].usable) continue;
+        give_up(c->result, all[r].text);
+        later &= all[r].may_succeed_later;
     }
+    c->result->may_succeed_later = c->result->reason[0] && later;
     wf_free(all);
     return status;
 }
@@ -254,6 +264,15 @@ static void give_same_handles(const struct wf_op_list *list, weft_tensor *const 
             out[i] = out[list->results[i].same_as_result];
 }
 
+static weft_status finish_for_all_ranks(struct wf_variant *variant)
+{
+    weft_status status = wf_variant_finish(variant);
+
+    if (status != WEFT_OK) variant->unusable = wf_strdup(weft_error_message());
+    wf_variant_agree(variant);
+    return status;
+}
+
 static weft_status make_variant(const struct wf_captured_function *f, struct capture *c,
                                 struct wf_guards *guards, weft_tensor *const *in, weft_tensor **out,
                                 int n_out)
@@ -263,7 +282,7 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
     c->result->variant = variant;
     if (!variant->differentiable) {
         give_same_handles(variant->forward, in, out);
-        return wf_variant_finish(variant);
+        return finish_for_all_ranks(variant);
     }
     c->forward.out = wf_calloc((size_t)n_out + 1, sizeof *c->forward.out);
     c->forward.n_out = n_out;

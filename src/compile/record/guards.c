@@ -48,6 +48,7 @@ struct wf_guards *wf_guards_new(weft_tensor *const *in, int n_in, int n_out)
     guards->replication = weft_implicit_replication_current();
     guards->scope_modes = wf_scope_modes();
     guards->saved_shard_mesh = wf_scope_saved_shard_mesh();
+    guards->module_changes = wf_watched_module_changes;
     return guards;
 }
 
@@ -80,6 +81,7 @@ void wf_guards_add_module(struct wf_guards *guards, const weft_module *m)
         if (guards->modules[i].module == m) return;
     guards->modules = wf_array_grow(guards->modules, guards->n_modules, sizeof *guards->modules);
     guarded = &guards->modules[guards->n_modules++];
+    ((weft_module *)(uintptr_t)m)->watched = true;
     *guarded = (struct wf_guarded_module){m, NULL, m->n_tensors, m->n_hooks, m->training};
     guarded->tensors = wf_calloc((size_t)m->n_tensors + 1, sizeof(weft_tensor *));
     for (int i = 0; i < m->n_tensors; i++) guarded->tensors[i] = own_tensor(&m->parameters[i]);
@@ -146,6 +148,7 @@ static bool gradient_fits(const struct wf_list_gradient *gradient)
 {
     const weft_tensor *grad = gradient->leaf->grad;
 
+    if (wf_list_hook_of(gradient->leaf) != gradient->hook) return false;
     if (!grad || !gradient->had) return !grad == !gradient->had;
     return grad->layout == gradient->before &&
            (grad->refs != 1 || !wf_block_is_unshared(grad->block)) == gradient->was_shared;
@@ -176,6 +179,8 @@ bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *lis
         if (guards->externals[i].tensor->requires_grad != guards->externals[i].requires_grad)
             DIFFERS("a tensor from outside (%s) has another gradient flag",
                     guards->externals[i].tensor->origin);
+    if (guards->n_modules && guards->module_changes != wf_watched_module_changes)
+        DIFFERS("a module that a list has was released or got other children");
     for (int i = 0; i < guards->n_modules; i++) {
         const char *change = change_of_module(&guards->modules[i]);
 
@@ -183,7 +188,7 @@ bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *lis
     }
     for (int i = 0; i < list->n_gradients; i++)
         if (!gradient_fits(&list->gradients[i]))
-            DIFFERS("a leaf's gradient is %s when the call begins",
+            DIFFERS("a leaf's gradient is %s when the call begins, or who hears of it",
                     list->gradients[i].leaf->grad ? "there, or otherwise laid out" : "missing");
     return true;
 }

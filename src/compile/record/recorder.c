@@ -131,13 +131,21 @@ static int index_of_tensor(weft_tensor *const *tensors, int n, const weft_tensor
     return -1;
 }
 
+/* It was made before the recording, and is not the function's own handle: a replay would look for
+ * its elements in the input of that call. */
+static bool is_older_handle_to_input(const struct wf_list_recorder *r, const weft_tensor *t, int s)
+{
+    return r->aliases && s >= 0 && r->list->storages[s].kind == WF_STORAGE_INPUT &&
+           t->recording != r->number && index_of_tensor(r->aliases, r->n_inputs, t) < 0;
+}
+
 /* Before its block is known: a tensor from outside is kept, with what a list depends on. */
 static void note_external(struct wf_list_recorder *r, weft_tensor *t)
 {
     int s = wf_recording_find(r, t->block), input = index_of_tensor(r->inputs, r->n_inputs, t);
     bool leaf = t->requires_grad && !t->node;
 
-    if (input >= 0) /* the function has its own handles to its inputs */
+    if (input >= 0 || is_older_handle_to_input(r, t, s)) /* the function has its own handles */
         break_with_op(r, "%s reads an input by a handle from outside: give it as another input",
                       wf_current_context.op);
     if (s >= 0 && (r->list->storages[s].kind != WF_STORAGE_EXTERNAL || !leaf)) return;
@@ -465,8 +473,11 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
     if (gradient || r->is_backward) return; /* a recomputed function's own leaf */
     list->gradients = wf_array_grow(list->gradients, list->n_gradients, sizeof *list->gradients);
     gradient = &list->gradients[list->n_gradients++];
-    *gradient = (struct wf_list_gradient){
-        .leaf = weft_retain(leaf), .at = wf_no_operand(), .had = grad != NULL, .storage = -1};
+    *gradient = (struct wf_list_gradient){.leaf = weft_retain(leaf),
+                                          .at = wf_no_operand(),
+                                          .had = grad != NULL,
+                                          .storage = -1,
+                                          .hook = wf_list_hook_of(leaf)};
     if (!grad) return;
     gradient->before = wf_layout_retain(grad->layout);
     gradient->was_shared = grad->refs != 1 || !wf_block_is_unshared(grad->block);
@@ -543,6 +554,7 @@ void wf_recording_begin(struct wf_list_recorder *r)
     r->list = wf_op_list_new();
     r->tape_start = wf_tape_recorded_count();
     r->list->draws = wf_step_draws_begin();
+    r->number = wf_recording_number_next();
     wf_recorder = &r->base;
 }
 
@@ -558,6 +570,7 @@ const char *wf_recording_end(struct wf_list_recorder *r)
     const char *why = wf_step_draws_end(r->list->draws);
 
     wf_recorder = NULL;
+    wf_recording_number = 0;
     forget_flags(r);
     if (why) wf_recording_break(r, why);
     if (r->pending_writes > 0)

@@ -35,8 +35,9 @@ struct wf_list_recorder {
     struct wf_recorder base;
     struct wf_op_list *list;
     struct wf_block_map blocks;
-    int executing; /* depth: what runs now is written down as a whole */
-    bool segments; /* what cannot be in a list ends a segment, and another begins */
+    int executing;  /* depth: what runs now is written down as a whole */
+    bool segments;  /* what cannot be in a list ends a segment, and another begins */
+    uint8_t number; /* wf_recording_number of what is made in it */
     weft_tensor *const *inputs, *const *aliases; /* as they were given, and as the function gets
                                                     them; NULL: the same */
     int n_inputs;

@@ -242,8 +242,8 @@ static void become_replay(struct wf_taped_call *call)
     call->is_capture = false;
 }
 
-weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
-                                           const struct wf_tape_node *node, weft_tensor **in_grads)
+static weft_status capture_backward(struct wf_taped_call *call, const struct wf_tape_node *node,
+                                    weft_tensor **in_grads)
 {
     struct wf_variant *variant = call->variant;
 
@@ -254,4 +254,17 @@ weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
     WF_TRY(wf_variant_finish(variant));
     become_replay(call);
     return WEFT_OK;
+}
+
+/* Ranks may fail, break or keep tensors apart from each other: all agree at the end. */
+weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
+                                           const struct wf_tape_node *node, weft_tensor **in_grads)
+{
+    struct wf_variant *variant = call->variant;
+    weft_status status = capture_backward(call, node, in_grads);
+
+    if (status != WEFT_OK && !variant->unusable)
+        variant->unusable = wf_strdup(weft_error_message());
+    wf_variant_agree(variant);
+    return status;
 }

@@ -111,6 +111,10 @@ static void set_gradients(const struct wf_op_list *list, const struct wf_program
         const struct wf_list_gradient *gradient = &list->gradients[i];
         weft_tensor *grad = NULL;
 
+        if (gradient->hook) {
+            gradient->leaf->grad_state->reduced = gradient->reduced;
+            gradient->hook->reduced = gradient->all_reduced;
+        }
         if (gradient->at.storage >= 0 && gradient->at.storage == gradient->storage) continue;
         if (gradient->at.storage >= 0) {
             grad = weft_retain(new_result_handle(list, run, &gradient->at, in));
@@ -136,6 +140,8 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
     weft_status status;
     double began = wf_monotonic_seconds();
 
+    for (int i = 0; i < list->n_gradients; i++) /* a backward within it would refuse it, too */
+        WF_TRY(wf_leaf_check_before_walk(list->gradients[i].leaf));
     for (int i = 0; i < variant->guards->n_in; i++)
         if (in[i]) wf_wait_ready(in[i]);
     WF_TRY(wf_program_begin_run(variant->forward_program, &run));
@@ -209,13 +215,18 @@ static weft_status improve_and_plan(struct wf_variant *variant, struct wf_op_lis
     return WEFT_OK;
 }
 
+/* What a rank says of its lists. */
+struct verdict {
+    uint64_t collectives[2]; /* of forward and backward */
+    int32_t usable;
+    char why[WF_REASON_BYTES];
+};
+
 /* What passes decide may follow from this rank's shards: a copy here is a view there. Lists whose
  * collectives differ are of no use. */
-static void check_collectives_of_all_ranks(struct wf_variant *variant)
+void wf_variant_agree(struct wf_variant *variant)
 {
-    uint64_t mine[2] = {wf_op_list_collectives(variant->forward),
-                        variant->backward ? wf_op_list_collectives(variant->backward) : 0},
-             *all;
+    struct verdict mine = {.usable = !variant->unusable}, *all;
     struct wf_comm *comm;
     int ranks;
 
@@ -224,10 +235,18 @@ static void check_collectives_of_all_ranks(struct wf_variant *variant)
     comm = wf_mesh_axes_comm(variant->mesh, (1u << weft_mesh_ndim(variant->mesh)) - 1);
     ranks = wf_comm_size(comm);
     if (ranks == 1) return;
+    if (mine.usable) {
+        mine.collectives[0] = wf_op_list_collectives(variant->forward);
+        if (variant->backward) mine.collectives[1] = wf_op_list_collectives(variant->backward);
+    } else {
+        snprintf(mine.why, sizeof mine.why, "%s", variant->unusable);
+    }
     all = wf_calloc((size_t)ranks, sizeof mine);
-    wf_comm_allgather_bytes(comm, mine, all, sizeof mine);
+    wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
     for (int r = 0; r < ranks && !variant->unusable; r++)
-        if (memcmp(&all[2 * r], mine, sizeof mine) != 0)
+        if (!all[r].usable)
+            variant->unusable = wf_strdup(all[r].why);
+        else if (memcmp(all[r].collectives, mine.collectives, sizeof mine.collectives) != 0)
             variant->unusable = wf_strdup("ranks would do other collectives than each other");
     wf_free(all);
 }
@@ -252,7 +271,6 @@ weft_status wf_variant_finish(struct wf_variant *variant)
     }
     WF_TRY(improve_and_plan(variant, variant->forward, &variant->forward_moves,
                             &variant->forward_program));
-    check_collectives_of_all_ranks(variant);
     wf_variant_report(variant);
     return WEFT_OK;
 }

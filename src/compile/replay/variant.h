@@ -72,3 +72,7 @@ struct wf_block *wf_variant_block(const struct wf_variant *variant,
 
 /** Make programs of the lists, when all of them are there. */
 weft_status wf_variant_finish(struct wf_variant *variant);
+
+/** Unusable where it is for one rank, or ranks would do other collectives than each other. ranks:
+ * all of its mesh, also those on which something failed */
+void wf_variant_agree(struct wf_variant *variant);

@@ -1,0 +1,101 @@
+/*
+ * find_variant.c: which list a call with fullgraph runs. Guards compare what ranks know alike: then
+ * each decides by itself. But strides, and which inputs share bytes, may follow from a rank's own
+ * shard, and who else holds a leaf's gradient from what its program does there alone: then the
+ * ranks tell each other which lists fit.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/backend.h"
+#include "comm/comm.h"
+#include "compile/compiled.h"
+#include "mesh/mesh.h"
+#include "tensor/tensor.h"
+
+_Static_assert(MOST_LISTS <= 64, "a list is a bit");
+
+static bool has_gradients(const weft_compiled *compiled)
+{
+    for (int i = 0; i < compiled->n_variants; i++)
+        if (compiled->variants[i]->forward->n_gradients) return true;
+    return false;
+}
+
+/* NULL: this rank decides what the others do. */
+static struct wf_comm *comm_to_ask(const weft_compiled *compiled, weft_tensor *const *in, int n_in)
+{
+    bool ask = has_gradients(compiled);
+    weft_mesh *mesh = NULL;
+    struct wf_comm *comm;
+
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i] || !in[i]->layout->mesh) continue;
+        if (!mesh) mesh = in[i]->layout->mesh;
+        if (!wf_layout_shards_equal(in[i]->layout)) ask = true;
+    }
+    if (!mesh && compiled->n_variants) mesh = compiled->variants[0]->mesh;
+    if (!ask || !compiled->n_variants || !mesh || !weft_mesh_is_member(mesh) ||
+        weft_mesh_is_fake(mesh))
+        return NULL;
+    comm = wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1);
+    return wf_comm_size(comm) > 1 ? comm : NULL;
+}
+
+/* Of variants (bits) those that fit on every rank. */
+static uint64_t fitting_everywhere(weft_compiled *compiled, struct wf_comm *comm, uint64_t mine)
+{
+    int ranks = wf_comm_size(comm);
+    struct wf_coll gather = {.kind = WEFT_COLL_ALL_GATHER, .comm = comm, .dtype = WEFT_U8};
+
+    if (compiled->fitting_room < ranks) {
+        wf_free(compiled->fitting_of_ranks);
+        wf_free(compiled->fitting_counts);
+        compiled->fitting_room = ranks;
+        compiled->fitting_of_ranks = wf_calloc((size_t)ranks, sizeof mine);
+        compiled->fitting_counts = wf_calloc((size_t)ranks, sizeof(size_t));
+        for (int r = 0; r < ranks; r++) compiled->fitting_counts[r] = sizeof mine;
+    }
+    gather.recv_counts = compiled->fitting_counts;
+    gather.send = &mine;
+    gather.recv = compiled->fitting_of_ranks;
+    wf_comm_run_unobserved(&gather);
+    for (int r = 0; r < ranks; r++) mine &= compiled->fitting_of_ranks[r];
+    return mine;
+}
+
+/* Bits of all that fit, or of the first alone. */
+static uint64_t fitting_here(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out,
+                             bool all)
+{
+    uint64_t fitting = 0;
+
+    for (int i = 0; i < compiled->n_variants && (all || !fitting); i++) {
+        const struct wf_variant *variant = compiled->variants[i];
+
+        if (wf_guards_hold(variant->guards, variant->forward, in, n_in, n_out,
+                           i == 0 ? compiled->reason : NULL, sizeof compiled->reason))
+            fitting |= UINT64_C(1) << i;
+    }
+    return fitting;
+}
+
+struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
+                                            int n_in, int n_out)
+{
+    struct wf_comm *comm = comm_to_ask(compiled, in, n_in);
+    uint64_t here = fitting_here(compiled, in, n_in, n_out, comm != NULL), fitting = here;
+    struct wf_variant *variant;
+    int i = 0;
+
+    if (comm) fitting = fitting_everywhere(compiled, comm, here);
+    if (!fitting && here)
+        snprintf(compiled->reason, sizeof compiled->reason, "no list fits on all ranks");
+    if (!fitting) return NULL;
+    while (!(fitting >> i & 1)) i++;
+    variant = compiled->variants[i];
+    memmove(&compiled->variants[1], &compiled->variants[0], (size_t)i * sizeof variant);
+    compiled->variants[0] = variant;
+    return variant;
+}

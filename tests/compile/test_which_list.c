@@ -1,0 +1,209 @@
+/*
+ * test_which_list.c: what a list depends on beside its inputs' layouts changes, on all ranks or on
+ * one: no list runs that would give other numbers, and all ranks do the same.
+ */
+/* ranks: 1 2 3 4 */
+#include "as_immediate.h"
+#include "support/near_modules.h"
+
+static weft_tensor *rows(struct wt_world *w, int which)
+{
+    return wt_spread(w, wt_whole(WEFT_F32, which, 5, 4), "S(0)");
+}
+
+static weft_tensor *sum_of_squares(weft_tensor *x)
+{
+    return weft_full_tensor(weft_sum(weft_mul(x, x), NULL, 0, false));
+}
+
+/* ---- inputs ---- */
+
+FUNCTION(double_it) { GIVE(weft_mul_scalar(in[0], 2)); }
+
+/* A shard of one row lies alike in a matrix and in a transposed one: there the first list fits. */
+WT_TEST_IN_WORLD(inputs_that_lie_otherwise_on_some_ranks__are_noticed_by_all, w)
+{
+    weft_compiled *compiled = wt_compile(double_it, NULL, true);
+
+    for (int k = 0; k < 6; k++) {
+        weft_tensor *across = wt_spread(w, wt_whole(WEFT_F32, k, 4, 5), "S(1)"), *y;
+        weft_tensor *x = k % 2 ? weft_transpose(across, 0, 1) : rows(w, k);
+
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_mul_scalar(x, 2), WT_EXACT));
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
+}
+
+FUNCTION(add_state) { GIVE(weft_add(in[0], state)); }
+
+/* A replay would look for the state's elements in the input. */
+WT_TEST_IN_WORLD(input_that_shares_bytes_with_a_tensor_from_outside__is_refused_in_one_list, w)
+{
+    weft_tensor *kept = rows(w, 3), *view = weft_detach(kept), *other = rows(w, 4), *y;
+    weft_compiled *whole = wt_compile(add_state, kept, true);
+    weft_compiled *segments = wt_compile(add_state, kept, false);
+
+    WT_FAILS(weft_compiled_call(whole, &view, 1, &y, 1), WEFT_ERR_STATE, "from outside");
+    for (int k = 0; k < 4; k++) {
+        weft_tensor *x = k % 2 ? other : view;
+
+        WT_ALL(weft_compiled_call(segments, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_add(x, kept), WT_EXACT));
+    }
+}
+
+/* Its own views of an input are that input. */
+FUNCTION(add_view) { GIVE(weft_add(in[0], weft_detach(in[0]))); }
+
+WT_TEST_IN_WORLD(views_that_the_function_makes__are_in_the_list, w)
+{
+    static const struct wt_compiled_input in[] = {{.layout = "S(0)", .size = {5, 4}}};
+
+    wt_is_as_immediate(w, add_view, NULL, true, in, 1, 1);
+}
+
+/* ---- one rank alone ---- */
+
+FUNCTION(keep_on_rank_0)
+{
+    weft_tensor **kept = state, *h = weft_mul(in[0], in[0]);
+
+    if (wt_rank() == 0) {
+        weft_release(kept[0]);
+        kept[0] = weft_retain(h);
+    }
+    GIVE(weft_relu(h));
+}
+
+WT_TEST_TIMES_IN_WORLD(tensor_kept_on_one_rank__makes_no_replays_on_any, w, gradients, 2)
+{
+    weft_tensor *kept[1] = {NULL};
+    weft_compiled *compiled = wt_compile(keep_on_rank_0, kept, true);
+
+    for (int k = 0; k < 4; k++) {
+        weft_tensor *x = weft_set_requires_grad(rows(w, k), gradients), *y;
+        weft_status status = weft_compiled_call(compiled, &x, 1, &y, 1);
+
+        wt_note("%d %s", (int)status, weft_compiled_reason(compiled));
+        if (gradients || k != 1) { /* the first may be the last that is kept; then it is given up */
+            WT_ALL(status == WEFT_OK);
+            WT_ALL(wt_near_tensors(y, weft_mul(x, x), WT_EXACT));
+            if (gradients) WT_ALL(weft_backward(sum_of_squares(y)) == WEFT_OK);
+        } else {
+            WT_FAILED(WEFT_ERR_STATE, "keeps a tensor");
+        }
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 0);
+    weft_release(kept[0]);
+}
+
+/* ---- modules and optimizers ---- */
+
+FUNCTION(call_module) { GIVE(weft_call(state, in[0])); }
+
+static weft_module *new_linear(uint64_t seed)
+{
+    weft_manual_seed(seed);
+    return weft_linear_new((weft_linear_config){.in = {4}, .out = {8}});
+}
+
+/* Whether the old one is still there or not. */
+WT_TEST_TIMES_IN_WORLD(child_that_is_replaced__is_not_called_any_more, w, i, 4)
+{
+    bool fullgraph = i % 2, goes = i / 2;
+    weft_module *mlp = wt_own(weft_mlp((weft_mlp_config){.in = 4, .hidden = 8, .out = 3})), *old;
+    weft_compiled *compiled = wt_compile(call_module, mlp, fullgraph);
+
+    for (int k = 0; k < 6; k++) {
+        weft_tensor *x = wt_whole(WEFT_F32, k, 5, 4), *y;
+
+        if (k == 3) {
+            old = weft_module_replace_child(mlp, "up", new_linear(77));
+            WT_ALL(old != NULL);
+            if (goes)
+                weft_module_release(old);
+            else
+                wt_own(old);
+        }
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_call(mlp, x), WT_EXACT));
+        WT_ALL(weft_backward(sum_of_squares(y)) == WEFT_OK);
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
+}
+
+struct training {
+    weft_module *model;
+    weft_optim *optim;
+    bool steps;
+};
+
+FUNCTION(train)
+{
+    const struct training *t = state;
+
+    out[0] = sum_of_squares(weft_call(t->model, in[0]));
+    if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
+    return t->steps ? weft_step(t->optim) : WEFT_OK;
+}
+
+static struct training new_training(bool steps)
+{
+    struct training t = {.model = wt_own(new_linear(5)), .steps = steps};
+
+    t.optim = wt_own(weft_sgd(t.model, (weft_sgd_config){.lr = 0.01}));
+    return t;
+}
+
+/* The list has the addresses of the states. */
+WT_TEST_IN_WORLD(states_of_an_optimizer__stay_as_a_list_has_them, w)
+{
+    struct training t = new_training(true);
+    weft_compiled *compiled = wt_compile(train, &t, true);
+    weft_tensor *x = wt_whole(WEFT_F32, 0, 5, 4), *y;
+
+    WT_ALL(weft_optim_set(t.optim, "**", "momentum", 0.5) == WEFT_OK);
+    WT_ALL(weft_compiled_warm_up(compiled, &x, 1, 1) == WEFT_OK);
+    WT_FAILS(weft_optim_set(t.optim, "**", "momentum", 0), WEFT_ERR_STATE, "captured step");
+    WT_ALL(weft_optim_set(t.optim, "**", "weight_decay", 0.1) == WEFT_OK);
+    WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 1);
+}
+
+static weft_status call_training(weft_compiled *compiled, struct training *t, weft_tensor *x)
+{
+    weft_tensor *loss;
+
+    return compiled ? weft_compiled_call(compiled, &x, 1, &loss, 1) : train(&x, 1, &loss, 1, t);
+}
+
+/* Backward within the list updates, the step that counts it comes behind: a second backward before
+ * that is refused, and an optimizer that updates no more in backward is obeyed. */
+WT_TEST_IN_WORLD(hooks_of_gradients__are_asked_where_backward_is_in_the_list, w)
+{
+    struct training both[2] = {new_training(false), new_training(false)};
+    weft_compiled *compiled = wt_compile(train, &both[0], true);
+
+    for (int k = 0; k < 2; k++) WT_EQ(weft_optim_update_in_backward(both[k].optim, true), WEFT_OK);
+    for (int step = 0; step < 5; step++)
+        for (int k = 0; k < 2; k++) {
+            struct training *t = &both[k];
+            weft_compiled *by = k ? NULL : compiled;
+
+            wt_note("step %d of model %d: %s", step, k, weft_compiled_reason(compiled));
+            if (step == 3) WT_EQ(weft_optim_update_in_backward(t->optim, false), WEFT_OK);
+            WT_ALL(call_training(by, t, wt_whole(WEFT_F32, step, 5, 4)) == WEFT_OK);
+            if (step == 2)
+                WT_FAILS(call_training(by, t, wt_whole(WEFT_F32, step, 5, 4)), WEFT_ERR_STATE,
+                         "was updated");
+            if (step == 3) WT_ALL(weft_grad(weft_module_parameter(t->model, "weight")) != NULL);
+            WT_EQ(weft_step(t->optim), WEFT_OK);
+            weft_optim_zero_grad(t->optim);
+            if (k) WT_NEAR_PARAMETERS(both[0].model, both[1].model, WT_EXACT);
+        }
+}
+
+int main(int argc, char **argv) { return wt_main(argc, argv, "which_list"); }
