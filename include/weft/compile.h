@@ -34,10 +34,11 @@ typedef struct weft_compile_config {
     const char *name; /* for messages and dumps; NULL: "function" */
     /**
      * The function's C code runs once: from then on a call runs the list alone. What cannot be in a
-     * list is an error that names it. Without it the C code runs in every call; its ops are
-     * compared with the list and put off, and run together, improved, where the program needs a
-     * value or does what no list has: a graph break. A program that goes another way than the list
-     * is noticed, computes what it would without, and is recorded once more.
+     * list is an error that names it; later calls then run the function as it is. Without it the C
+     * code runs in every call; its ops are compared with the list and put off, and run together,
+     * improved, where the program needs a value or does what no list has: a graph break. A program
+     * that goes another way than the list is noticed, computes what it would without, and is
+     * recorded once more.
      */
     bool fullgraph;
     /**
@@ -88,7 +89,7 @@ WEFT_API weft_compiled *weft_compile(weft_compiled_function *function, void *sta
  * that it writes in place, change as by the function itself, with the same bits.
  *
  * ranks: as the function. With fullgraph one that fails on a rank while its list is made fails on
- *        all that share the meshes of its inputs.
+ *        all of the mesh of its first input that has one.
  * gives: n_out results in `out`, of the open scope; NULL where the function gave NULL
  * fails: as the function; WEFT_ERR_STATE with fullgraph where it cannot be one list, and with
  *        frozen_error where no list fits

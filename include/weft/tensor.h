@@ -134,7 +134,8 @@ WEFT_API int64_t weft_tensor_version(const weft_tensor *t);
 
 /**
  * Say that a program writes to the elements through weft_data, which the library does not see
- * (PyTorch: torch.autograd.graph.increment_version). NULL is allowed.
+ * (PyTorch: torch.autograd.graph.increment_version). NULL is allowed. In a compiled function call
+ * weft_data right before the write: it waits for ops that were put off and read the elements.
  * ranks: local, but every rank of the tensor's mesh alike, also one that holds no element
  */
 WEFT_API void weft_increment_version(weft_tensor *t);

@@ -144,7 +144,8 @@ weft_status wf_compiled_call_without_list(weft_compiled *compiled, weft_tensor *
 /* The limit is on captures; sizes that change are planned beyond it. */
 bool wf_compiled_has_room(const weft_compiled *compiled)
 {
-    return compiled->counts.captures < compiled->config.most_variants ||
+    return compiled->level == WF_LEVEL_CAPTURE || /* which keeps none */
+           compiled->counts.captures < compiled->config.most_variants ||
            compiled->counts.plans > 0 || compiled->config.dynamic;
 }
 
