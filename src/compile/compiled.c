@@ -271,7 +271,8 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
     if (variant) {
         snprintf(compiled->reason, sizeof compiled->reason, "%s",
                  variant->unusable ? variant->unusable : "its first backward has not come yet");
-        return wf_compiled_call_function(compiled, in, n_in, out, n_out);
+        return (variant->unusable ? wf_compiled_call_without_list
+                                  : wf_compiled_call_function)(compiled, in, n_in, out, n_out);
     }
     wf_misses_add(&compiled->misses, compiled->n_variants ? compiled->reason : "there is no list");
     if (!wf_compiled_may_capture(compiled))
