@@ -163,7 +163,8 @@ __global__ void __launch_bounds__(BLOCK, 2)
     typedef typename Op::total total;
     /* Of each n columns of a thread one is in each of n lines, so far apart that the columns of a
      * warp lie in different banks both when they are written and in the order of columns. */
-    const int banks = 128 / sizeof(total), line = COLUMN_THREADS + (n < banks ? banks / n : 1);
+    constexpr int banks = 128 / sizeof(total);
+    constexpr int line = COLUMN_THREADS + (n < banks ? banks / n : 1);
     GPU_SHARED(total, shared, [ROW_THREADS][n * line]);
     typename Op::take take;
     int64_t outer = divide_wide(blockIdx.x, p.tiles);
