@@ -154,6 +154,12 @@ struct wf_grad_state {
     bool reduced;          /* the gradient is final */
 };
 
+/** Who is told of the leaf's gradient; NULL: nobody. */
+static inline struct wf_grad_hook *wf_leaf_hook(const weft_tensor *leaf)
+{
+    return leaf->grad_state ? leaf->grad_state->hook : NULL;
+}
+
 /** Whether a backward may add to the leaf, asked before anything has changed; of hooks with
  * check_before_walk. fails: as their `before_add` */
 weft_status wf_leaf_check_before_walk(const weft_tensor *leaf);

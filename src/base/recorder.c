@@ -7,7 +7,7 @@
 _Thread_local struct wf_recorder *wf_recorder;
 _Thread_local uint8_t wf_recording_number;
 
-uint8_t wf_recording_number_next(void)
+uint8_t wf_next_recording_number(void)
 {
     static _Thread_local uint8_t last;
 

@@ -78,10 +78,10 @@ struct wf_recorder {
 /** Of this thread; NULL, the normal case: nobody records. */
 extern _Thread_local struct wf_recorder *wf_recorder;
 
-/** Numbers recordings, so that a handle says in which it was made; 0 between them. _next: one
- * begins; starts again after 255. */
+/** Of the recording, so that a handle says in which it was made; 0: there is none. wf_next_...
+ * takes another, as one begins; after 255 they start again. */
 extern _Thread_local uint8_t wf_recording_number;
-uint8_t wf_recording_number_next(void);
+uint8_t wf_next_recording_number(void);
 
 /** Ops' results may be put off: their handles are marked in flight. */
 static inline bool wf_recorder_puts_off(void) { return wf_recorder && wf_recorder->wait; }

@@ -16,7 +16,7 @@
 
 _Static_assert(MOST_LISTS <= 64, "a list is a bit");
 
-static bool has_gradients(const weft_compiled *compiled)
+static bool any_sets_gradients(const weft_compiled *compiled)
 {
     for (int i = 0; i < compiled->n_variants; i++)
         if (compiled->variants[i]->forward->n_gradients) return true;
@@ -24,9 +24,10 @@ static bool has_gradients(const weft_compiled *compiled)
 }
 
 /* NULL: this rank decides what the others do. */
-static struct wf_comm *comm_to_ask(const weft_compiled *compiled, weft_tensor *const *in, int n_in)
+static struct wf_comm *comm_of_ranks_to_ask(const weft_compiled *compiled, weft_tensor *const *in,
+                                            int n_in)
 {
-    bool ask = has_gradients(compiled);
+    bool ask = any_sets_gradients(compiled);
     weft_mesh *mesh = NULL;
     struct wf_comm *comm;
 
@@ -35,16 +36,14 @@ static struct wf_comm *comm_to_ask(const weft_compiled *compiled, weft_tensor *c
         if (!mesh) mesh = in[i]->layout->mesh;
         if (!wf_layout_shards_equal(in[i]->layout)) ask = true;
     }
-    if (!mesh && compiled->n_variants) mesh = compiled->variants[0]->mesh;
-    if (!ask || !compiled->n_variants || !mesh || !weft_mesh_is_member(mesh) ||
-        weft_mesh_is_fake(mesh))
-        return NULL;
-    comm = wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1);
-    return wf_comm_size(comm) > 1 ? comm : NULL;
+    if (!ask || !compiled->n_variants) return NULL;
+    comm = wf_mesh_all_axes_comm(mesh ? mesh : compiled->variants[0]->mesh);
+    return comm && wf_comm_size(comm) > 1 ? comm : NULL;
 }
 
 /* Of variants (bits) those that fit on every rank. */
-static uint64_t fitting_everywhere(weft_compiled *compiled, struct wf_comm *comm, uint64_t mine)
+static uint64_t keep_what_fits_on_all_ranks(weft_compiled *compiled, struct wf_comm *comm,
+                                            uint64_t mine)
 {
     int ranks = wf_comm_size(comm);
     struct wf_coll gather = {.kind = WEFT_COLL_ALL_GATHER, .comm = comm, .dtype = WEFT_U8};
@@ -66,8 +65,8 @@ static uint64_t fitting_everywhere(weft_compiled *compiled, struct wf_comm *comm
 }
 
 /* Bits of all that fit, or of the first alone. */
-static uint64_t fitting_here(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out,
-                             bool all)
+static uint64_t find_what_fits_here(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                    int n_out, bool all)
 {
     uint64_t fitting = 0;
 
@@ -84,12 +83,12 @@ static uint64_t fitting_here(weft_compiled *compiled, weft_tensor *const *in, in
 struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
                                             int n_in, int n_out)
 {
-    struct wf_comm *comm = comm_to_ask(compiled, in, n_in);
-    uint64_t here = fitting_here(compiled, in, n_in, n_out, comm != NULL), fitting = here;
+    struct wf_comm *comm = comm_of_ranks_to_ask(compiled, in, n_in);
+    uint64_t here = find_what_fits_here(compiled, in, n_in, n_out, comm != NULL), fitting = here;
     struct wf_variant *variant;
     int i = 0;
 
-    if (comm) fitting = fitting_everywhere(compiled, comm, here);
+    if (comm) fitting = keep_what_fits_on_all_ranks(compiled, comm, here);
     if (!fitting && here)
         snprintf(compiled->reason, sizeof compiled->reason, "no list fits on all ranks");
     if (!fitting) return NULL;

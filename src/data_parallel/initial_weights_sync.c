@@ -80,7 +80,7 @@ static int64_t all_reduce_min_over_root(const struct wf_replicas *r, int64_t wor
     weft_mesh *root = weft_mesh_root(r->mesh);
 
     word = -word;
-    all_reduce_max(wf_mesh_axes_comm(root, (1u << weft_mesh_ndim(root)) - 1), &word, 1);
+    all_reduce_max(wf_mesh_all_axes_comm(root), &word, 1);
     return -word;
 }
 

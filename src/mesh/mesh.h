@@ -13,6 +13,9 @@ struct wf_comm *wf_mesh_axis_comm(weft_mesh *mesh, int axis);
  *  for axis a. */
 struct wf_comm *wf_mesh_axes_comm(weft_mesh *mesh, unsigned axes);
 
+/** The same for all of its axes. NULL without a mesh, too. */
+struct wf_comm *wf_mesh_all_axes_comm(weft_mesh *mesh);
+
 /** What the ledger and errors call this line: "tp", "dp_tp"; lives as long as the process. */
 const char *wf_mesh_axes_label(const weft_mesh *mesh, unsigned axes);
 

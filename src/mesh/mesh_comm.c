@@ -177,6 +177,11 @@ struct wf_comm *wf_mesh_axis_comm(weft_mesh *mesh, int axis)
     return wf_mesh_axes_comm(mesh, 1u << axis);
 }
 
+struct wf_comm *wf_mesh_all_axes_comm(weft_mesh *mesh)
+{
+    return mesh ? wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1) : NULL;
+}
+
 int wf_mesh_flattened_count(const weft_mesh *mesh) { return wf_mesh_root(mesh)->n_merged; }
 
 bool wf_mesh_is_flattened(const weft_mesh *mesh, unsigned axes)

@@ -67,7 +67,7 @@ static weft_status make_inputs(weft_step_graph *graph, weft_tensor *const *in, i
 /* Every rank's graph has a use, or none has. */
 static void keep_if_all_ranks_have_graph(weft_step_graph *graph)
 {
-    struct wf_comm *comm = wf_mesh_axes_comm(graph->mesh, (1u << weft_mesh_ndim(graph->mesh)) - 1);
+    struct wf_comm *comm = wf_mesh_all_axes_comm(graph->mesh);
     bool mine = graph->graph != NULL;
 
     if (wf_comm_size(comm) == 1 || wf_comm_least(comm, mine) || !mine) return;

@@ -16,19 +16,32 @@ static weft_tensor *rows(struct wt_world *w, int which)
 
 FUNCTION(add_state) { GIVE(weft_add(in[0], state)); }
 
-WT_TEST_IN_WORLD(input_met_from_outside_too__is_refused_in_one_list, w)
+/* By the same handle, and by another one: a replay would look for the state's elements in the
+ * input. */
+WT_TEST_TIMES_IN_WORLD(input_met_from_outside_too__is_refused_in_one_list, w, by_another_handle, 2)
 {
     weft_tensor *kept = rows(w, 3), *other = rows(w, 4), *y;
+    weft_tensor *given = by_another_handle ? weft_detach(kept) : kept;
     weft_compiled *whole = wt_compile(add_state, kept, true);
     weft_compiled *segments = wt_compile(add_state, kept, false);
 
-    WT_FAILS(weft_compiled_call(whole, &kept, 1, &y, 1), WEFT_ERR_STATE, "from outside");
+    WT_FAILS(weft_compiled_call(whole, &given, 1, &y, 1), WEFT_ERR_STATE, "from outside");
     for (int k = 0; k < 4; k++) {
-        weft_tensor *x = k % 2 ? other : kept;
+        weft_tensor *x = k % 2 ? other : given;
 
         WT_ALL(weft_compiled_call(segments, &x, 1, &y, 1) == WEFT_OK);
         WT_ALL(wt_near_tensors(y, weft_add(x, kept), WT_EXACT));
     }
+}
+
+/* Its own views of an input are that input. */
+FUNCTION(add_view) { GIVE(weft_add(in[0], weft_detach(in[0]))); }
+
+WT_TEST_IN_WORLD(views_that_the_function_makes__are_in_the_list, w)
+{
+    static const struct wt_compiled_input in[] = {{.layout = "S(0)", .size = {5, 4}}};
+
+    wt_is_as_immediate(w, add_view, NULL, true, in, 1, 1);
 }
 
 FUNCTION(backward_within)

@@ -228,6 +228,8 @@ WT_TEST_TIMES_IN_WORLD(others__stay_apart, w, i, APART)
         c.placements[3] = "R";
     }
     with = given_compiled(w, &c, "+epilogue,fuse");
+    WT_EQ(lines(with, false, "linear+"), 0);
+    WT_EQ(lines(with, false, "matmul+"), 0);
     WT_EQ(lines(with, false, apart[i].product), 1);
 }
 

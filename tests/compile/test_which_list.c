@@ -11,11 +11,6 @@ static weft_tensor *rows(struct wt_world *w, int which)
     return wt_spread(w, wt_whole(WEFT_F32, which, 5, 4), "S(0)");
 }
 
-static weft_tensor *sum_of_squares(weft_tensor *x)
-{
-    return weft_full_tensor(weft_sum(weft_mul(x, x), NULL, 0, false));
-}
-
 /* ---- inputs ---- */
 
 FUNCTION(double_it) { GIVE(weft_mul_scalar(in[0], 2)); }
@@ -34,34 +29,6 @@ WT_TEST_IN_WORLD(inputs_that_lie_otherwise_on_some_ranks__are_noticed_by_all, w)
     }
     WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
     WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
-}
-
-FUNCTION(add_state) { GIVE(weft_add(in[0], state)); }
-
-/* A replay would look for the state's elements in the input. */
-WT_TEST_IN_WORLD(input_that_shares_bytes_with_a_tensor_from_outside__is_refused_in_one_list, w)
-{
-    weft_tensor *kept = rows(w, 3), *view = weft_detach(kept), *other = rows(w, 4), *y;
-    weft_compiled *whole = wt_compile(add_state, kept, true);
-    weft_compiled *segments = wt_compile(add_state, kept, false);
-
-    WT_FAILS(weft_compiled_call(whole, &view, 1, &y, 1), WEFT_ERR_STATE, "from outside");
-    for (int k = 0; k < 4; k++) {
-        weft_tensor *x = k % 2 ? other : view;
-
-        WT_ALL(weft_compiled_call(segments, &x, 1, &y, 1) == WEFT_OK);
-        WT_ALL(wt_near_tensors(y, weft_add(x, kept), WT_EXACT));
-    }
-}
-
-/* Its own views of an input are that input. */
-FUNCTION(add_view) { GIVE(weft_add(in[0], weft_detach(in[0]))); }
-
-WT_TEST_IN_WORLD(views_that_the_function_makes__are_in_the_list, w)
-{
-    static const struct wt_compiled_input in[] = {{.layout = "S(0)", .size = {5, 4}}};
-
-    wt_is_as_immediate(w, add_view, NULL, true, in, 1, 1);
 }
 
 /* ---- one rank alone ---- */
@@ -90,7 +57,7 @@ WT_TEST_TIMES_IN_WORLD(tensor_kept_on_one_rank__makes_no_replays_on_any, w, grad
         if (gradients || k != 1) { /* the first may be the last that is kept; then it is given up */
             WT_ALL(status == WEFT_OK);
             WT_ALL(wt_near_tensors(y, weft_mul(x, x), WT_EXACT));
-            if (gradients) WT_ALL(weft_backward(sum_of_squares(y)) == WEFT_OK);
+            if (gradients) wt_backward_of_results(&y, 1);
         } else {
             WT_FAILED(WEFT_ERR_STATE, "keeps a tensor");
         }
@@ -129,7 +96,7 @@ WT_TEST_TIMES_IN_WORLD(child_that_is_replaced__is_not_called_any_more, w, i, 4)
         }
         WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
         WT_ALL(wt_near_tensors(y, weft_call(mlp, x), WT_EXACT));
-        WT_ALL(weft_backward(sum_of_squares(y)) == WEFT_OK);
+        wt_backward_of_results(&y, 1);
     }
     WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
     WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
@@ -145,7 +112,7 @@ FUNCTION(train)
 {
     const struct training *t = state;
 
-    out[0] = sum_of_squares(weft_call(t->model, in[0]));
+    out[0] = weft_sum_all(weft_square(weft_call(t->model, in[0])));
     if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
     return t->steps ? weft_step(t->optim) : WEFT_OK;
 }

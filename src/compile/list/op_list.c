@@ -355,8 +355,3 @@ int64_t wf_operand_bytes(const struct wf_operand *operand)
     for (int d = 0; d < desc->ndim; d++) last += (desc->shape[d] - 1) * desc->stride[d];
     return (last + 1) * (int64_t)wf_dtypes[desc->dtype].size;
 }
-
-struct wf_grad_hook *wf_list_hook_of(const weft_tensor *leaf)
-{
-    return leaf->grad_state ? leaf->grad_state->hook : NULL;
-}

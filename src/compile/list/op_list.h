@@ -131,12 +131,9 @@ struct wf_list_gradient {
     bool was_shared;           /* which something else held too, */
     struct wf_layout *before;  /* of this layout; one reference */
     int storage;               /* WF_STORAGE_GRADIENT; -1: not read */
-    struct wf_grad_hook *hook; /* wf_list_hook_of the leaf */
+    struct wf_grad_hook *hook; /* the leaf's, when the list began */
     bool reduced, all_reduced; /* as the leaf's state and the hook say when the list has run */
 };
-
-/** Who is told of the leaf's gradient; NULL: nobody. */
-struct wf_grad_hook *wf_list_hook_of(const weft_tensor *leaf);
 
 struct wf_op_list {
     struct wf_list_node *nodes;

@@ -63,7 +63,7 @@ static enum wf_kernel kernel_of(const struct wf_list_node *node)
                : WF_KERNEL_COUNT;
 }
 
-static bool is_plain(enum wf_kernel product, const union wf_op_attrs *attrs)
+static bool has_no_epilogue(enum wf_kernel product, const union wf_op_attrs *attrs)
 {
     if (product == WF_KERNEL_matmul) return attrs->matmul.epilogue == WF_EPILOGUE_NONE;
     return product == WF_KERNEL_linear_dw ? attrs->linear_dw.summed == WF_SUMMED_NONE
@@ -85,7 +85,7 @@ static bool is_product(const struct wf_list_node *node)
         return false;
     for (int i = 0; i < k->n_in; i++)
         if (k->in[i] && k->in[i] != &node->plan->used[i]->desc) return false;
-    return k->out[0]->dtype == k->in[0]->dtype && is_plain(kernel, &node->plan->attrs);
+    return k->out[0]->dtype == k->in[0]->dtype && has_no_epilogue(kernel, &node->plan->attrs);
 }
 
 /* ---- which nodes may become one ---- */
@@ -141,7 +141,7 @@ static bool is_alike(const struct wf_tensor_desc *a, const struct wf_tensor_desc
     return a && a->contiguous && a->numel == b->numel && a->dtype == b->dtype;
 }
 
-static bool has_shape_of(const struct wf_tensor_desc *a, const struct wf_tensor_desc *b)
+static bool have_same_shape(const struct wf_tensor_desc *a, const struct wf_tensor_desc *b)
 {
     return a->ndim == b->ndim &&
            memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->ndim) == 0;
@@ -166,7 +166,8 @@ static bool match_cast(const struct walk *walk, const struct match *m)
 }
 
 /* cuBLASLt would not scale a bias, and times 0 it need not look at operands that are NaN. */
-static bool may_scale(const struct wf_list_node *product, const struct wf_list_node *other)
+static bool can_be_scaled_in_product(const struct wf_list_node *product,
+                                     const struct wf_list_node *other)
 {
     double scale = other->scalars.s[0];
 
@@ -194,9 +195,10 @@ static bool match_epilogue(const struct walk *walk, struct match *m)
     m->beside = other->n_in == 2 ? 1 - at : -1;
     if (m->beside >= 0 && other->in[m->beside].storage == s) return false;
     m->keeps = walk->readers[s] > 1 || walk->given[s];
-    if (m->join->epilogue == WF_EPILOGUE_SCALE && !may_scale(product, other)) return false;
+    if (m->join->epilogue == WF_EPILOGUE_SCALE && !can_be_scaled_in_product(product, other))
+        return false;
     if (m->join->product == WF_KERNEL_matmul &&
-        !has_shape_of(k->out[0], product->plan->kernel.out[0]))
+        !have_same_shape(k->out[0], product->plan->kernel.out[0]))
         return false; /* matmul finds its batch by the result's shape */
     return !m->keeps || m->join->epilogue == WF_EPILOGUE_GELU_TANH;
 }

@@ -14,7 +14,7 @@
 
 /* ---- how far up a parameter's step may go ---- */
 
-static bool share_bytes(const struct wf_storage *a, const struct wf_storage *b)
+static bool blocks_overlap(const struct wf_storage *a, const struct wf_storage *b)
 {
     return a->block == b->block || wf_block_overlaps(a->block, b->block->data, b->block->bytes);
 }
@@ -29,7 +29,7 @@ static bool is_parameter(const struct wf_op_list *list, int storage, int paramet
 {
     return storage == parameter ||
            (list->storages[storage].kind == WF_STORAGE_EXTERNAL &&
-            share_bytes(&list->storages[storage], &list->storages[parameter]));
+            blocks_overlap(&list->storages[storage], &list->storages[parameter]));
 }
 
 static void check_conflict(int storage, bool write, void *payload)
@@ -69,7 +69,7 @@ static void note_write(int storage, bool write, void *payload)
 }
 
 /* Of each storage: a node before the step, which is none itself, writes it. */
-static bool *find_written(const struct wf_op_list *list, int update)
+static bool *find_written_storages(const struct wf_op_list *list, int update)
 {
     bool *written = wf_calloc((size_t)list->n_storages + 1, sizeof *written);
 
@@ -80,7 +80,7 @@ static bool *find_written(const struct wf_op_list *list, int update)
 }
 
 /* An input that is written may be the parameter, of which a copy would not be seen. */
-static bool is_written(const struct wf_op_list *list, const bool *written, int parameter)
+static bool is_parameter_written(const struct wf_op_list *list, const bool *written, int parameter)
 {
     for (int s = 0; s < list->n_storages; s++)
         if (written[s] &&
@@ -100,7 +100,7 @@ static int find_earliest_place(const struct wf_op_list *list, int update, int it
 
     if (list->storages[use.parameter].kind != WF_STORAGE_EXTERNAL ||
         list_names_states(list, node, item) || shares_bytes_with_other_item(list, node, item) ||
-        is_written(list, written, use.parameter))
+        is_parameter_written(list, written, use.parameter))
         return after;
     for (; after >= 0 && !wf_list_node_is_fixed(&list->nodes[after]); after--) {
         wf_list_node_visit_storages(list, &list->nodes[after], check_conflict, &use);
@@ -161,7 +161,7 @@ static void split(struct walk *walk, int update)
 {
     struct wf_list_node *whole = &walk->old[update];
     int begin = walk->n_steps, earliest = update, first = begin;
-    bool *written = find_written(walk->list, update);
+    bool *written = find_written_storages(walk->list, update);
     struct wf_op_list *list = walk->list;
 
     for (int i = 0; i < whole->n_items; i++) {

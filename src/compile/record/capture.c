@@ -165,17 +165,13 @@ struct verdict {
 /* A list is only of use when every rank has one; an error of one is an error of all. */
 static weft_status agree(struct capture *c, weft_status status)
 {
-    weft_mesh *mesh = mesh_of_capture(c);
+    struct wf_comm *comm = wf_mesh_all_axes_comm(mesh_of_capture(c));
     struct verdict mine = {
         (int32_t)status, !c->result->reason[0], c->result->may_succeed_later, {0}};
     struct verdict *all;
+    int ranks = comm ? wf_comm_size(comm) : 1;
     bool later = true;
-    struct wf_comm *comm;
-    int ranks;
 
-    if (!mesh || !weft_mesh_is_member(mesh) || weft_mesh_is_fake(mesh)) return status;
-    comm = wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1);
-    ranks = wf_comm_size(comm);
     if (ranks == 1) return status;
     snprintf(mine.text, sizeof mine.text, "%s",
              status != WEFT_OK ? weft_error_message() : c->result->reason);
@@ -264,12 +260,12 @@ static void give_same_handles(const struct wf_op_list *list, weft_tensor *const 
             out[i] = out[list->results[i].same_as_result];
 }
 
-static weft_status finish_for_all_ranks(struct wf_variant *variant)
+static weft_status finish_and_agree(struct wf_variant *variant)
 {
     weft_status status = wf_variant_finish(variant);
 
     if (status != WEFT_OK) variant->unusable = wf_strdup(weft_error_message());
-    wf_variant_agree(variant);
+    wf_variant_agree_on_use(variant);
     return status;
 }
 
@@ -282,7 +278,7 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
     c->result->variant = variant;
     if (!variant->differentiable) {
         give_same_handles(variant->forward, in, out);
-        return finish_for_all_ranks(variant);
+        return finish_and_agree(variant);
     }
     c->forward.out = wf_calloc((size_t)n_out + 1, sizeof *c->forward.out);
     c->forward.n_out = n_out;

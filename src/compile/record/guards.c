@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "autograd/tape.h"
 #include "base/array_grow.h"
 #include "base/mem.h"
 #include "random/generator.h"
@@ -148,7 +149,6 @@ static bool gradient_fits(const struct wf_list_gradient *gradient)
 {
     const weft_tensor *grad = gradient->leaf->grad;
 
-    if (wf_list_hook_of(gradient->leaf) != gradient->hook) return false;
     if (!grad || !gradient->had) return !grad == !gradient->had;
     return grad->layout == gradient->before &&
            (grad->refs != 1 || !wf_block_is_unshared(grad->block)) == gradient->was_shared;
@@ -188,7 +188,10 @@ bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *lis
     }
     for (int i = 0; i < list->n_gradients; i++)
         if (!gradient_fits(&list->gradients[i]))
-            DIFFERS("a leaf's gradient is %s when the call begins, or who hears of it",
+            DIFFERS("a leaf's gradient is %s when the call begins",
                     list->gradients[i].leaf->grad ? "there, or otherwise laid out" : "missing");
+    for (int i = 0; i < list->n_gradients; i++)
+        if (wf_leaf_hook(list->gradients[i].leaf) != list->gradients[i].hook)
+            DIFFERS("another hook, or none, is told of a leaf's gradient");
     return true;
 }

@@ -477,7 +477,7 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
                                           .at = wf_no_operand(),
                                           .had = grad != NULL,
                                           .storage = -1,
-                                          .hook = wf_list_hook_of(leaf)};
+                                          .hook = wf_leaf_hook(leaf)};
     if (!grad) return;
     gradient->before = wf_layout_retain(grad->layout);
     gradient->was_shared = grad->refs != 1 || !wf_block_is_unshared(grad->block);
@@ -554,7 +554,7 @@ void wf_recording_begin(struct wf_list_recorder *r)
     r->list = wf_op_list_new();
     r->tape_start = wf_tape_recorded_count();
     r->list->draws = wf_step_draws_begin();
-    r->number = wf_recording_number_next();
+    r->number = wf_next_recording_number();
     wf_recorder = &r->base;
 }
 

@@ -265,6 +265,6 @@ weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
 
     if (status != WEFT_OK && !variant->unusable)
         variant->unusable = wf_strdup(weft_error_message());
-    wf_variant_agree(variant);
+    wf_variant_agree_on_use(variant);
     return status;
 }

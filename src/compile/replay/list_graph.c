@@ -380,11 +380,8 @@ static bool is_first_of_mesh(const struct wf_op_list *list, int node)
 static int least_of_meshes(const struct wf_op_list *list, int mine)
 {
     for (int i = 0; i < list->n_nodes; i++) {
-        weft_mesh *mesh;
-
         if (!is_first_of_mesh(list, i)) continue;
-        mesh = list->nodes[i].move->from->mesh;
-        mine = wf_comm_least(wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1), mine);
+        mine = wf_comm_least(wf_mesh_all_axes_comm(list->nodes[i].move->from->mesh), mine);
     }
     return mine;
 }

@@ -224,16 +224,12 @@ struct verdict {
 
 /* What passes decide may follow from this rank's shards: a copy here is a view there. Lists whose
  * collectives differ are of no use. */
-void wf_variant_agree(struct wf_variant *variant)
+void wf_variant_agree_on_use(struct wf_variant *variant)
 {
     struct verdict mine = {.usable = !variant->unusable}, *all;
-    struct wf_comm *comm;
-    int ranks;
+    struct wf_comm *comm = wf_mesh_all_axes_comm(variant->mesh);
+    int ranks = comm ? wf_comm_size(comm) : 1;
 
-    if (!variant->mesh || !weft_mesh_is_member(variant->mesh) || weft_mesh_is_fake(variant->mesh))
-        return;
-    comm = wf_mesh_axes_comm(variant->mesh, (1u << weft_mesh_ndim(variant->mesh)) - 1);
-    ranks = wf_comm_size(comm);
     if (ranks == 1) return;
     if (mine.usable) {
         mine.collectives[0] = wf_op_list_collectives(variant->forward);

@@ -75,4 +75,4 @@ weft_status wf_variant_finish(struct wf_variant *variant);
 
 /** Unusable where it is for one rank, or ranks would do other collectives than each other. ranks:
  * all of its mesh, also those on which something failed */
-void wf_variant_agree(struct wf_variant *variant);
+void wf_variant_agree_on_use(struct wf_variant *variant);

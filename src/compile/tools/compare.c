@@ -20,10 +20,9 @@
 static struct wf_comm *comm_of(const struct wf_call_list *list)
 {
     for (int s = 0; s < list->n_slots; s++) {
-        weft_mesh *mesh = list->slots[s].layout->mesh;
+        struct wf_comm *comm = wf_mesh_all_axes_comm(list->slots[s].layout->mesh);
 
-        if (mesh && weft_mesh_is_member(mesh) && !weft_mesh_is_fake(mesh))
-            return wf_mesh_axes_comm(mesh, (1u << weft_mesh_ndim(mesh)) - 1);
+        if (comm) return comm;
     }
     return NULL;
 }

@@ -51,15 +51,19 @@ static bool holds(const struct report_line *line)
     return true;
 }
 
-static struct entry *new_entry(void)
+static struct entry *new_entry(struct report_line line, const char *name, va_list args)
 {
+    struct entry *e;
+
     if (report.count == report.room) {
         report.room = report.room ? 2 * report.room : 64;
         report.entries = realloc(report.entries, (size_t)report.room * sizeof *report.entries);
         if (!report.entries) abort();
     }
-    memset(&report.entries[report.count], 0, sizeof *report.entries);
-    return &report.entries[report.count++];
+    e = &report.entries[report.count++];
+    *e = (struct entry){.line = line};
+    vsnprintf(e->name, sizeof e->name, name, args);
+    return e;
 }
 
 static void print_entry(const struct entry *e)
@@ -82,27 +86,31 @@ static void print_entry(const struct entry *e)
 
 void report_add(struct report_line line, const char *name, ...)
 {
-    struct entry *e = new_entry();
+    struct entry *e;
     va_list args;
 
     va_start(args, name);
-    vsnprintf(e->name, sizeof e->name, name, args);
+    e = new_entry(line, name, args);
     va_end(args);
-    e->line = line;
     e->line.value = report_worst(line.value, line.bound);
     e->holds = holds(&e->line);
     print_entry(e);
 }
 
+/* It was not measured. */
+static struct report_line line_without_figure(const char *group, const char *claim)
+{
+    return (struct report_line){.group = group, .figure = "", .claim = claim};
+}
+
 void report_failure(const char *group, const char *claim, const char *name, ...)
 {
-    struct entry *e = new_entry();
+    struct entry *e;
     va_list args;
 
     va_start(args, name);
-    vsnprintf(e->name, sizeof e->name, name, args);
+    e = new_entry(line_without_figure(group, claim), name, args);
     va_end(args);
-    e->line = (struct report_line){.group = group, .figure = "", .claim = claim};
     snprintf(e->reason, sizeof e->reason, "%s", weft_error_message());
     print_entry(e);
 }
@@ -110,13 +118,12 @@ void report_failure(const char *group, const char *claim, const char *name, ...)
 void report_untested(const char *group, const char *claim, const char *reason, const char *name,
                      ...)
 {
-    struct entry *e = new_entry();
+    struct entry *e;
     va_list args;
 
     va_start(args, name);
-    vsnprintf(e->name, sizeof e->name, name, args);
+    e = new_entry(line_without_figure(group, claim), name, args);
     va_end(args);
-    e->line = (struct report_line){.group = group, .figure = "", .claim = claim};
     e->holds = e->untested = true;
     snprintf(e->reason, sizeof e->reason, "not tested: %s", reason);
     print_entry(e);

@@ -69,20 +69,16 @@ void close_cublaslt()
     lt_of_rank = {};
 }
 
-cublasLtHandle_t no_handle()
-{
-    WF_LOG(WF_LOG_WARN, "kernels",
-           "products run on the library's own kernels, which are slower: cublasLtCreate fails");
-    return NULL;
-}
-
 cublasLtHandle_t cublaslt_handle_of_rank()
 {
     if (lt_of_rank.asked) return lt_of_rank.handle;
     lt_of_rank.asked = true;
     if (wf_load_once(&loaded, load) &&
-        library().Create(&lt_of_rank.handle) != CUBLAS_STATUS_SUCCESS)
-        lt_of_rank.handle = no_handle();
+        library().Create(&lt_of_rank.handle) != CUBLAS_STATUS_SUCCESS) {
+        lt_of_rank.handle = NULL;
+        WF_LOG(WF_LOG_WARN, "kernels",
+               "products run on the library's own kernels, which are slower: cublasLtCreate fails");
+    }
     wf_cuda_at_close(close_cublaslt);
     return lt_of_rank.handle;
 }
