@@ -43,12 +43,16 @@ static void lookup_free(void *prep)
     wf_free(p);
 }
 
+static int64_t index_at(const struct wf_kernel_call *k, const void *index, int64_t i)
+{
+    return k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
+}
+
 /** Row of this rank's box that holds global row index[i], -1 where another rank has it. */
 static int64_t local_row_of_index(const struct wf_kernel_call *k, const struct lookup *p,
                                   const void *index, int64_t i)
 {
-    bool wide = k->in[1]->dtype == WEFT_I64;
-    int64_t row = wide ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
+    int64_t row = index_at(k, index, i);
 
     if (row < 0 || row >= p->table->global[p->rows])
         WF_DIE("%s: index %lld at position %lld is outside the table of %lld rows", k->op,
@@ -63,19 +67,16 @@ static int64_t table_of_index(const struct lookup *p, int64_t i)
     return p->items > 1 ? i / (p->index.rows / p->items) : 0;
 }
 
-/* How many rows before its turn a row of a large table is asked for. */
-enum { AHEAD = 4 };
-
-/** Asks for the row that index i stands for, whatever it is. */
+/** Asks for the row that index i > 0 stands for, whatever it is. */
 static void ask_for_row(const struct wf_kernel_call *k, const struct lookup *p, const void *index,
                         int64_t i, const char *table, int64_t row_step)
 {
-    int64_t row =
-        k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
+    int64_t row = index_at(k, index, i) - p->table->offset[p->rows],
+            before = index_at(k, index, i - 1) - p->table->offset[p->rows];
 
-    row -= p->table->offset[p->rows];
     if (row >= 0 && row < p->table->shape[p->rows])
-        wf_prefetch_row(table + row * row_step, p->table->shape[p->rows + 1] * p->bytes);
+        wf_prefetch_row(table, before * row_step, row * row_step,
+                        p->table->shape[p->rows + 1] * p->bytes);
 }
 
 static void embedding_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
@@ -87,6 +88,7 @@ static void embedding_run(const struct wf_kernel_call *k, void *const *out, cons
     int64_t cols = p->table->shape[p->rows + 1], column_step = p->table->stride[p->rows + 1],
             row_step = p->table->stride[p->rows] * p->bytes,
             item_step = p->table->stride[0] * p->bytes; /* not used where there is one item */
+    int64_t ahead = wf_rows_ahead(cols * p->bytes);
     char *to = out[0];
     bool streamed =
         column_step == 1 && wf_is_streamed(p->index.rows * cols * p->bytes, cols * p->bytes);
@@ -97,7 +99,7 @@ static void embedding_run(const struct wf_kernel_call *k, void *const *out, cons
         int64_t row = local_row_of_index(k, p, index, i);
         const char *from = table + table_of_index(p, i) * item_step + row * row_step;
 
-        if (far && i + AHEAD < p->index.rows) ask_for_row(k, p, index, i + AHEAD, table, row_step);
+        if (far && i + ahead < p->index.rows) ask_for_row(k, p, index, i + ahead, table, row_step);
         if (row < 0)
             memset(to, 0, (size_t)(cols * p->bytes));
         else if (streamed)
