@@ -48,7 +48,8 @@ typedef struct weft_compile_config {
      */
     bool dynamic;
     int most_variants; /* lists for different inputs; 0: 8. Beyond them calls run the function */
-    bool frozen;       /* a call that no list fits runs the function, and makes none; */
+    /* a warm-up alone makes lists; a call that none fits */
+    bool frozen;       /* runs the function, */
     bool frozen_error; /* or fails */
     /** Names of passes that are left out, "fuse,cse"; "+pipeline" runs one that is off by itself,
      *  "+pipeline!" even where the model of cost says that it does not pay. NULL: none. */
@@ -106,7 +107,7 @@ WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *co
  * already, or WEFT_COMPILE says that none is used. `results`: how many calls will ask for.
  *
  * Copies of all that is written are held meanwhile. ranks: as the function
- * fails: as the function; WEFT_ERR_STATE where no list can be made (frozen, the limit, what breaks
+ * fails: as the function; WEFT_ERR_STATE where no list can be made (the limit, what breaks
  *        a whole list), and within a compiled function
  */
 WEFT_API weft_status weft_compiled_warm_up(weft_compiled *compiled, weft_tensor *const *in,

@@ -368,9 +368,12 @@ static weft_status run_ready_nodes(struct wf_tape_node *root, bool retain)
     return WEFT_OK;
 }
 
+_Thread_local bool wf_backward_is_retained;
+
 static weft_status walk_tape(weft_tensor *t, weft_tensor *gradient, bool retain)
 {
     struct wf_call_context before = wf_current_context;
+    bool retained_before = wf_backward_is_retained;
     size_t base = work.base;
     weft_status status;
 
@@ -386,7 +389,9 @@ static weft_status walk_tape(weft_tensor *t, weft_tensor *gradient, bool retain)
     t->node->refs++;
     wf_no_grad_depth++;
     wf_current_context.phase = WF_BACKWARD;
+    wf_backward_is_retained = retain;
     status = run_ready_nodes(t->node, retain);
+    wf_backward_is_retained = retained_before;
     wf_current_context = before;
     wf_no_grad_depth--;
     work.base = base;
@@ -464,9 +469,9 @@ bool weft_grad_is_partial(const weft_tensor *leaf)
 void weft_zero_grad(weft_tensor *leaf)
 {
     if (!leaf || wf_tensor_check_alive(leaf, "zero_grad") != WEFT_OK) return;
+    if (wf_recorder) wf_recorder->gradient_changes(wf_recorder, leaf);
     if (leaf->grad_state)
         leaf->grad_state->hook->before_drop(leaf->grad_state->hook, leaf->grad_state);
-    if (wf_recorder) wf_recorder->gradient_changes(wf_recorder, leaf);
     weft_release(leaf->grad);
     leaf->grad = NULL;
 }

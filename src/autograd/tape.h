@@ -164,6 +164,9 @@ static inline struct wf_grad_hook *wf_leaf_hook(const weft_tensor *leaf)
  * check_before_walk. fails: as their `before_add` */
 weft_status wf_leaf_check_before_walk(const weft_tensor *leaf);
 
+/** The backward that this thread is in keeps its tape. */
+extern _Thread_local bool wf_backward_is_retained;
+
 /** Call `complete` if nothing more is to come to the leaf. */
 weft_status wf_leaf_notify_if_complete(weft_tensor *leaf);
 

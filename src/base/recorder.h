@@ -57,6 +57,8 @@ struct wf_recorder {
     void (*block_made)(struct wf_recorder *r, struct wf_block *block);
     void (*block_released)(struct wf_recorder *r, struct wf_block *block);
     void (*block_written)(struct wf_recorder *r, struct wf_block *block, const char *op);
+    /** By which handle an op is about to write in place; NULL: no matter. */
+    void (*handle_written)(struct wf_recorder *r, const struct weft_tensor *t, const char *op);
     /** A leaf's gradient is about to be used, or to become another tensor or none. */
     void (*gradient_changes)(struct wf_recorder *r, struct weft_tensor *leaf);
     /** Whether it delivers the leaf's gradient itself; then it gets its terms, in the leaf's

@@ -5,21 +5,27 @@
 #include "base/sys.h"
 #include "compile/compiled.h"
 
-/* Those that fit the inputs; how they run on is found out as the program goes. */
+/* Those that fit the inputs; how they run on is found out as the program goes. Of none, what
+ * differs from the first. */
 static int find_candidates(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out)
 {
+    const char *draws = NULL;
     int n = 0;
 
     for (int i = 0; i < compiled->n_segmented; i++) {
         struct wf_segmented *s = compiled->segmented[i];
 
-        if (!wf_guards_hold(s->guards, s->list, in, n_in, n_out, i == 0 ? compiled->reason : NULL,
-                            sizeof compiled->reason) ||
-            wf_step_draws_begin_again(s->list->draws))
-            continue;
-        compiled->candidates[n++] = s;
+        if (!wf_guards_hold(s->guards, s->list, in, n_in, n_out, NULL, 0)) continue;
+        draws = wf_step_draws_begin_again(s->list->draws);
+        if (!draws) compiled->candidates[n++] = s;
     }
-    return n;
+    if (n > 0 || !compiled->n_segmented) return n;
+    if (draws)
+        snprintf(compiled->reason, sizeof compiled->reason, "%s", draws);
+    else
+        (void)wf_guards_hold(compiled->segmented[0]->guards, compiled->segmented[0]->list, in, n_in,
+                             n_out, compiled->reason, sizeof compiled->reason);
+    return 0;
 }
 
 static bool is_known(const weft_compiled *compiled, const struct wf_segmented *made, int n)
@@ -104,7 +110,10 @@ static weft_status follow(weft_compiled *compiled, weft_tensor *const *in, int n
     compiled->counts.plain += result.plain;
     compiled->counts.replays += result.differed_at < 0;
     if (result.differed_at >= 0) compiled->to_record = RECORD_AFTER_DIFFERENCE;
-    snprintf(compiled->reason, sizeof compiled->reason, "%s", result.reason);
+    if (result.differed_at >= 0)
+        snprintf(compiled->reason, sizeof compiled->reason, "%s", result.reason);
+    else
+        compiled->reason[0] = 0;
     return status;
 }
 

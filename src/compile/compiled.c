@@ -108,9 +108,12 @@ void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out)
 
 /* ---- which list ---- */
 
-static bool is_ready(const struct wf_variant *variant)
+void wf_compiled_drop_first_variant(weft_compiled *compiled)
 {
-    return variant->forward_program && !variant->unusable;
+    wf_variant_release(compiled->variants[0]);
+    compiled->n_variants--;
+    memmove(&compiled->variants[0], &compiled->variants[1],
+            (size_t)compiled->n_variants * sizeof compiled->variants[0]);
 }
 
 /* ---- a call without a list ---- */
@@ -149,10 +152,15 @@ bool wf_compiled_has_room(const weft_compiled *compiled)
            compiled->counts.plans > 0 || compiled->config.dynamic;
 }
 
+bool wf_compiled_may_warm_up(const weft_compiled *compiled)
+{
+    return compiled->failed < MOST_TRIES && wf_compiled_has_room(compiled);
+}
+
 bool wf_compiled_may_capture(const weft_compiled *compiled)
 {
     return !compiled->config.frozen && !compiled->config.frozen_error &&
-           compiled->failed < MOST_TRIES && wf_compiled_has_room(compiled);
+           wf_compiled_may_warm_up(compiled);
 }
 
 /* Lists of the same steps that there are already: from the second on, or with `dynamic`, another is
@@ -251,10 +259,11 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
     WF_TRY(wf_compiled_check_inputs(compiled, in, n_in, n_out));
     WF_NEED(out || n_out == 0, WEFT_ERR_ARG, "compiled call: no room for %d results", n_out);
     compiled->counts.calls++;
-    snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
-    if (wf_recorder || wf_compile_disabled_regions ||
-        wf_capture_is_open()) /* part of the list or step that is recorded, or of none */
+    if (wf_recorder || wf_compile_disabled_regions || wf_capture_is_open()) {
+        snprintf(compiled->reason, sizeof compiled->reason,
+                 "it is part of what is recorded, or of what is not compiled");
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
+    }
     if (compiled->level == WF_LEVEL_EAGER) {
         snprintf(compiled->reason, sizeof compiled->reason, "WEFT_COMPILE=eager");
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
@@ -262,17 +271,23 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
     if (!compiled->config.fullgraph)
         return wf_compiled_call_in_segments(compiled, in, n_in, out, n_out);
     variant = wf_compiled_find_variant(compiled, in, n_in, n_out);
-    if (variant && is_ready(variant)) {
+    if (variant && wf_variant_is_ready(variant)) {
         why = wf_step_draws_begin_again(variant->forward->draws);
         if (!why) return replay(compiled, variant, in, out);
         snprintf(compiled->reason, sizeof compiled->reason, "%s", why);
         return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     }
+    if (variant && variant->unusable) {
+        snprintf(compiled->reason, sizeof compiled->reason, "%s", variant->unusable);
+        return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
+    }
+    if (variant && ++variant->calls_without_backward < MOST_WITHOUT_BACKWARD) {
+        snprintf(compiled->reason, sizeof compiled->reason, "its first backward has not come yet");
+        return wf_compiled_call_function(compiled, in, n_in, out, n_out);
+    }
     if (variant) {
-        snprintf(compiled->reason, sizeof compiled->reason, "%s",
-                 variant->unusable ? variant->unusable : "its first backward has not come yet");
-        return (variant->unusable ? wf_compiled_call_without_list
-                                  : wf_compiled_call_function)(compiled, in, n_in, out, n_out);
+        snprintf(compiled->reason, sizeof compiled->reason, "no backward came after its capture");
+        wf_compiled_drop_first_variant(compiled);
     }
     wf_misses_add(&compiled->misses, compiled->n_variants ? compiled->reason : "there is no list");
     if (!wf_compiled_may_capture(compiled))

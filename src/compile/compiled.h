@@ -10,6 +10,11 @@
 
 enum { MOST_VARIANTS = 8, MOST_TRIES = 2, MOST_LISTS = 64, RECORD_AFTER_DIFFERENCE = 4 };
 
+/* Calls after which a list whose first backward has not come (its loss was dropped) is recorded
+ * anew.
+ */
+enum { MOST_WITHOUT_BACKWARD = 16 };
+
 struct weft_compiled {
     struct wf_captured_function function;
     weft_compile_config config;
@@ -49,7 +54,11 @@ void wf_compiled_log_reason(weft_compiled *compiled);
 
 weft_status wf_compiled_check_inputs(const weft_compiled *compiled, weft_tensor *const *in,
                                      int n_in, int n_out);
+/** A call may make a list / a warm-up may, which a frozen function gets its lists by. */
 bool wf_compiled_may_capture(const weft_compiled *compiled);
+bool wf_compiled_may_warm_up(const weft_compiled *compiled);
+/** Forget the variant at the front. */
+void wf_compiled_drop_first_variant(weft_compiled *compiled);
 /** A call that makes a variant, where that is possible. */
 weft_status wf_compiled_capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                 weft_tensor **out, int n_out);

@@ -1,8 +1,9 @@
 /*
  * find_variant.c: which list a call with fullgraph runs. Guards compare what ranks know alike: then
  * each decides by itself. But strides, and which inputs share bytes, may follow from a rank's own
- * shard, and who else holds a leaf's gradient from what its program does there alone: then the
- * ranks tell each other which lists fit.
+ * shard, who else holds a leaf's gradient from what its program does there alone, and each replica
+ * of data parallelism has a batch of its own: then the ranks tell each other which lists fit. Those
+ * that do are those of one mesh: of the first input that has one, else of the list.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,20 +24,29 @@ static bool any_sets_gradients(const weft_compiled *compiled)
     return false;
 }
 
+static bool any_is_of_replicas(const weft_compiled *compiled)
+{
+    for (int i = 0; i < compiled->n_variants; i++)
+        if (compiled->variants[i]->of_replicas) return true;
+    return false;
+}
+
 /* NULL: this rank decides what the others do. */
 static struct wf_comm *comm_of_ranks_to_ask(const weft_compiled *compiled, weft_tensor *const *in,
                                             int n_in)
 {
-    bool ask = any_sets_gradients(compiled);
+    bool ask = any_sets_gradients(compiled), plain = false;
     weft_mesh *mesh = NULL;
     struct wf_comm *comm;
 
+    if (!compiled->n_variants) return NULL;
     for (int i = 0; i < n_in; i++) {
-        if (!in[i] || !in[i]->layout->mesh) continue;
+        if (!in[i]) continue;
         if (!mesh) mesh = in[i]->layout->mesh;
-        if (!wf_layout_shards_equal(in[i]->layout)) ask = true;
+        ask |= wf_strides_may_differ(in[i]);
+        plain |= !in[i]->layout->mesh;
     }
-    if (!ask || !compiled->n_variants) return NULL;
+    if (!ask && !(plain && any_is_of_replicas(compiled))) return NULL;
     comm = wf_mesh_all_axes_comm(mesh ? mesh : compiled->variants[0]->mesh);
     return comm && wf_comm_size(comm) > 1 ? comm : NULL;
 }
@@ -65,7 +75,7 @@ static uint64_t keep_what_fits_on_all_ranks(weft_compiled *compiled, struct wf_c
 }
 
 /* Bits of all that fit, or of the first alone. */
-static uint64_t find_what_fits_here(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+static uint64_t find_what_fits_here(const weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                     int n_out, bool all)
 {
     uint64_t fitting = 0;
@@ -73,8 +83,7 @@ static uint64_t find_what_fits_here(weft_compiled *compiled, weft_tensor *const 
     for (int i = 0; i < compiled->n_variants && (all || !fitting); i++) {
         const struct wf_variant *variant = compiled->variants[i];
 
-        if (wf_guards_hold(variant->guards, variant->forward, in, n_in, n_out,
-                           i == 0 ? compiled->reason : NULL, sizeof compiled->reason))
+        if (wf_guards_hold(variant->guards, variant->forward, in, n_in, n_out, NULL, 0))
             fitting |= UINT64_C(1) << i;
     }
     return fitting;
@@ -89,9 +98,14 @@ struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor
     int i = 0;
 
     if (comm) fitting = keep_what_fits_on_all_ranks(compiled, comm, here);
-    if (!fitting && here)
-        snprintf(compiled->reason, sizeof compiled->reason, "no list fits on all ranks");
-    if (!fitting) return NULL;
+    if (!fitting) {
+        if (here)
+            snprintf(compiled->reason, sizeof compiled->reason, "no list fits on all ranks");
+        else if (compiled->n_variants)
+            (void)wf_guards_hold(compiled->variants[0]->guards, compiled->variants[0]->forward, in,
+                                 n_in, n_out, compiled->reason, sizeof compiled->reason);
+        return NULL;
+    }
     while (!(fitting >> i & 1)) i++;
     variant = compiled->variants[i];
     memmove(&compiled->variants[1], &compiled->variants[0], (size_t)i * sizeof variant);

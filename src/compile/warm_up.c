@@ -5,11 +5,17 @@
 #include "compile/record/undo.h"
 #include "compile/replay/taped_call.h"
 
+/* One whose first backward has not come is recorded anew, with one. */
 static bool has_list(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out)
 {
-    if (compiled->config.fullgraph)
-        return wf_compiled_find_variant(compiled, in, n_in, n_out) != NULL;
-    return wf_compiled_has_segments(compiled, in, n_in, n_out);
+    const struct wf_variant *variant;
+
+    if (!compiled->config.fullgraph) return wf_compiled_has_segments(compiled, in, n_in, n_out);
+    variant = wf_compiled_find_variant(compiled, in, n_in, n_out);
+    if (!variant) return false;
+    if (wf_variant_is_ready(variant) || variant->unusable) return true;
+    wf_compiled_drop_first_variant(compiled);
+    return false;
 }
 
 /* All results that require gradients have the one backward. */
@@ -64,7 +70,7 @@ weft_status weft_compiled_warm_up(weft_compiled *compiled, weft_tensor *const *i
             compiled->name);
     if (compiled->level < WF_LEVEL_AOT) return WEFT_OK; /* no call uses a list */
     for (int tries = 0; !has_list(compiled, in, n_in, results); tries++) {
-        WF_NEED(tries < MOST_TRIES && wf_compiled_may_capture(compiled), WEFT_ERR_STATE,
+        WF_NEED(tries < MOST_TRIES && wf_compiled_may_warm_up(compiled), WEFT_ERR_STATE,
                 "compiled %s: warm-up: no list can be made: %s", compiled->name, compiled->reason);
         WF_TRY(call_and_undo(compiled, in, n_in, results));
     }

@@ -45,13 +45,43 @@ weft_module *weft_module_new(const weft_module_class *kind, void *payload)
     return m;
 }
 
-_Thread_local uint64_t wf_watched_module_changes;
+struct wf_module_watch *wf_module_watch(weft_module *m)
+{
+    if (!m->watch) {
+        m->watch = WF_NEW(struct wf_module_watch);
+        m->watch->refs = 1;
+    }
+    m->watch->refs++;
+    return m->watch;
+}
 
-static void note_change(const weft_module *m) { wf_watched_module_changes += m->watched; }
+void wf_module_watch_release(struct wf_module_watch *watch)
+{
+    if (watch && --watch->refs == 0) wf_free(watch);
+}
+
+static void note_change(weft_module *m)
+{
+    if (m->watch) m->watch->changes++;
+}
+
+/* Of m's own tree: it was taken out of another one. */
+static void note_change_below(weft_module *m)
+{
+    note_change(m);
+    for (int i = 0; i < m->n_children; i++) note_change_below(m->children[i]);
+}
+
+/* Programs find children by paths from any module above. */
+static void note_change_above(weft_module *m)
+{
+    for (; m; m = m->parent) note_change(m);
+}
 
 static void free_module(weft_module *m)
 {
     note_change(m);
+    wf_module_watch_release(m->watch);
     for (int i = 0; i < m->n_children; i++) free_module(m->children[i]);
     wf_parameters_truncate(m, 0, 0);
     wf_hooks_truncate(m, 0);
@@ -137,7 +167,7 @@ weft_status weft_module_add_child(weft_module *parent, const char *name, weft_mo
     parent->children = wf_array_grow(parent->children, parent->n_children, sizeof(weft_module *));
     parent->children[parent->n_children++] = child;
     child->parent = parent;
-    note_change(parent);
+    note_change_above(parent);
     wf_free(child->name);
     child->name = wf_strdup(name);
     update_paths_below(parent);
@@ -191,8 +221,8 @@ weft_module *weft_module_replace_child(weft_module *m, const char *path, weft_mo
         if (child && child != wf_module_root(m)) weft_module_release(child);
         return NULL;
     }
-    note_change(old);
-    note_change(old->parent);
+    note_change_below(old);
+    note_change_above(old->parent);
     swap_child(old, child);
     return old;
 }

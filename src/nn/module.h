@@ -98,13 +98,21 @@ struct weft_module {
     const struct wf_distributed_callbacks *distributed_callbacks; /* NULL: it is not spread */
     const struct wf_features *features; /* NULL: no style can split it; part of the payload */
     bool training;
-    bool wide, wide_gradient; /* its products, as weft_linear_options: styles ask for it */
-    bool distributed;         /* a partition has run on it and what is below */
-    bool watched;             /* a list of a compiled function has its address */
+    bool wide, wide_gradient;      /* its products, as weft_linear_options: styles ask for it */
+    bool distributed;              /* a partition has run on it and what is below */
+    struct wf_module_watch *watch; /* NULL: nobody watches it */
 };
 
-/** How often a watched module of this thread was freed, or got other children. */
-extern _Thread_local uint64_t wf_watched_module_changes;
+/** Outlives the module: so a list of a compiled function that was made of the module notices that
+ * it is gone, or that its tree is another one. */
+struct wf_module_watch {
+    int refs;         /* the module's, and those of who watches */
+    uint64_t changes; /* it was freed, was taken out of its tree, or the tree below it changed */
+};
+
+/** gives: the module's watch, one reference */
+struct wf_module_watch *wf_module_watch(weft_module *m);
+void wf_module_watch_release(struct wf_module_watch *watch); /* NULL is allowed */
 
 /** How many outputs a call gives. */
 static inline int wf_module_output_count(const weft_module *m)

@@ -20,6 +20,7 @@ struct wf_step_draws {
     int n;
     unsigned made;
     bool ambiguous;
+    bool from_current; /* some draw may be the current generator's */
 };
 
 static void add_generator(weft_generator *g, void *payload)
@@ -53,6 +54,7 @@ const char *wf_step_draws_end(struct wf_step_draws *draws)
         if (part->set_count != part->g->set_count) return "it seeds a generator";
         part->count = part->g->draw - part->start;
     }
+    draws->from_current |= draws->parts[0].count > 0;
     return NULL;
 }
 
@@ -88,13 +90,17 @@ bool wf_step_draws_find(struct wf_step_draws *draws, uint64_t seed, uint64_t dra
 
     if (n == 0) n = count_candidates(draws, seed, draw, false, found);
     draws->ambiguous |= n > 1;
+    draws->from_current |= n > 0 && found->generator == 0;
     return n > 0;
 }
 
 const char *wf_step_draws_begin_again(struct wf_step_draws *draws)
 {
-    if (draws->parts[0].g != wf_generator_or_current(NULL))
+    weft_generator *current = wf_generator_or_current(NULL);
+
+    if (draws->parts[0].g != current && draws->from_current)
         return "another generator is the default one than when the step was captured";
+    draws->parts[0].g = current;
     for (int i = 0; i < draws->n; i++) {
         draws->parts[i].seed = draws->parts[i].g->seed;
         draws->parts[i].start = draws->parts[i].g->draw;

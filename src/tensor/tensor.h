@@ -83,6 +83,8 @@ static inline void wf_tensor_note_write(const weft_tensor *t, const char *op)
     if (block->readers > 0) wf_block_wait_readers(block);
     wf_inplace_write_count++;
     if (block->flags || wf_recorder) {
+        if (wf_recorder && wf_recorder->handle_written)
+            wf_recorder->handle_written(wf_recorder, t, op);
         wf_block_record_write(block, op);
     } else {
         block->version++;

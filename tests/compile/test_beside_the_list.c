@@ -34,6 +34,43 @@ WT_TEST_TIMES_IN_WORLD(input_met_from_outside_too__is_refused_in_one_list, w, by
     }
 }
 
+/* What the program keeps is written, and given back, by its own handle: a replay would write, or
+ * give, the input of that call. */
+FUNCTION(write_kept)
+{
+    out[0] = weft_tanh(in[0]);
+    return out[0] && weft_copy_(state, out[0]) ? WEFT_OK : weft_error_status();
+}
+
+FUNCTION(give_kept)
+{
+    out[0] = weft_tanh(in[0]);
+    if (n_out > 1) out[1] = state;
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+WT_TEST_TIMES_IN_WORLD(input_kept_by_the_program__is_refused_in_one_list, w, gives, 2)
+{
+    WT_BOTH_WAYS(fullgraph)
+    {
+        weft_tensor *kept = weft_clone(rows(w, 3)), *y[2];
+        weft_compiled *compiled = wt_compile(gives ? give_kept : write_kept, kept, fullgraph);
+
+        for (int k = 0; k < 4; k++) {
+            weft_tensor *x = k ? rows(w, 4 + k) : kept, *want = weft_tanh(weft_clone(x));
+
+            if (fullgraph) {
+                WT_FAILS(weft_compiled_call(compiled, &x, 1, y, 1 + gives), WEFT_ERR_STATE,
+                         "from outside");
+                break;
+            }
+            WT_ALL(weft_compiled_call(compiled, &x, 1, y, 1 + gives) == WEFT_OK);
+            WT_ALL(wt_near_tensors(y[0], want, WT_EXACT));
+            WT_ALL(gives ? y[1] == kept : wt_near_tensors(kept, want, WT_EXACT));
+        }
+    }
+}
+
 /* Its own views of an input are that input. */
 FUNCTION(add_view) { GIVE(weft_add(in[0], weft_detach(in[0]))); }
 

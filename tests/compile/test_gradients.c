@@ -29,6 +29,55 @@ WT_TEST_IN_WORLD(inputs_of_a_piece_that_runs_again__have_their_gradients, w)
     wt_is_as_immediate(w, recomputed_with_payload, NULL, fullgraph, in, 3, 1);
 }
 
+struct compiled_piece {
+    weft_compiled *compiled;
+    weft_tensor *weight;
+};
+
+FUNCTION(product_with_weight)
+{
+    GIVE(weft_tanh(weft_matmul(in[0], ((struct compiled_piece *)state)->weight)));
+}
+
+static weft_tensor *call_piece(weft_tensor *const *in, int n, void *payload)
+{
+    struct compiled_piece *piece = payload;
+    weft_tensor *y = NULL;
+
+    if (weft_compiled_call(piece->compiled, in, n, &y, 1) != WEFT_OK) return NULL;
+    return weft_mul_scalar(y, 2);
+}
+
+/* Its first run is a replay, which uses the weight as its ops would. */
+WT_TEST_IN_WORLD(compiled_piece_that_runs_again__knows_what_it_has_read, w)
+{
+    struct compiled_piece piece = {
+        .weight = weft_set_requires_grad(wt_spread(w, wt_whole(WEFT_F32, 3, 6, 6), "R"), true)};
+
+    piece.compiled = wt_compile(product_with_weight, &piece, true);
+    for (int k = 0; k < 6; k++) {
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, k, 6, 6), "S(0)");
+        weft_tensor *y = weft_recomputed(call_piece, &x, 1, &piece, NULL), *want;
+        weft_status status;
+
+        y = weft_full_tensor(weft_sum_all(y));
+        weft_no_grad_open();
+        want = weft_mul_scalar(weft_tanh(weft_matmul(x, piece.weight)), 2);
+        WT_ALL(wt_near_tensors(y, weft_full_tensor(weft_sum_all(want)), WT_EXACT));
+        if (k == 4) (void)weft_mul_(piece.weight, piece.weight);
+        WT_ALL(weft_no_grad_close() == WEFT_OK);
+        status = weft_backward(y);
+        if (k == 4)
+            WT_FAILS(status, WEFT_ERR_STATE, "in place");
+        else
+            WT_ALL(status == WEFT_OK);
+        weft_zero_grad(piece.weight);
+        weft_scope_close(scope);
+    }
+    WT_ALL(weft_compiled_get_counts(piece.compiled).replays >= 6);
+}
+
 /* ---- losses that differ from call to call ---- */
 
 static weft_status two_results(weft_tensor *const *in, int n, weft_tensor **out, int n_out,
@@ -119,6 +168,154 @@ WT_TEST_IN_WORLD(a_retained_tape__is_walked_again, w)
         same_gradients(&b);
         weft_scope_close(scope);
     }
+}
+
+/* ---- the first backward ---- */
+
+static struct both call_square(struct wt_world *w, weft_compiled *compiled,
+                               weft_compiled_function *function, void *state, int call)
+{
+    struct both b = {.in = {square(w, call, "S(0)")}, .plain_in = {square(w, call, "S(0)")}};
+
+    WT_ALL(weft_compiled_call(compiled, b.in, 1, b.out, 1) == WEFT_OK);
+    WT_ALL(function(b.plain_in, 1, b.plain_out, 1, state) == WEFT_OK);
+    return b;
+}
+
+FUNCTION(cube) { GIVE(weft_mul(weft_mul(in[0], in[0]), in[0])); }
+
+/* A loss was dropped: the list is recorded anew some time, or by a warm-up. */
+WT_TEST_TIMES_IN_WORLD(list_without_a_backward__is_made_again, w, warm_up, 2)
+{
+    weft_compiled *compiled = wt_compile(cube, NULL, true);
+    int replays = 0;
+
+    for (int call = 0; call < 40; call++) {
+        weft_scope *scope = weft_scope_open();
+        weft_tensor *x = square(w, 0, "S(0)");
+        struct both b;
+
+        if (warm_up && call == 1) WT_ALL(weft_compiled_warm_up(compiled, &x, 1, 1) == WEFT_OK);
+        b = call_square(w, compiled, cube, NULL, call);
+        if (call) {
+            wt_backward_of_results(b.out, 1);
+            wt_backward_of_results(b.plain_out, 1);
+            WT_ALL(wt_same_gradient(b.in[0], b.plain_in[0]));
+        }
+        weft_scope_close(scope);
+    }
+    replays = (int)weft_compiled_get_counts(compiled).replays;
+    wt_note("%d replays: %s", replays, weft_compiled_reason(compiled));
+    WT_ALL(replays >= (warm_up ? 39 : 20));
+    WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
+}
+
+struct updated {
+    weft_module *model;
+    weft_optim *optim;
+};
+
+FUNCTION(call_updated) { GIVE(weft_call(((struct updated *)state)->model, in[0])); }
+
+/* It was refused before anything had run: the step is taken, and it is recorded. */
+WT_TEST_IN_WORLD(backward_that_was_refused__is_recorded_next_time, w)
+{
+    struct updated u = {0};
+    weft_compiled *compiled = wt_compile(call_updated, &u, true);
+    weft_tensor *x = wt_whole(WEFT_F32, 1, 5, 4), *y, *loss;
+
+    (void)w;
+    u.model = wt_own(weft_linear_new((weft_linear_config){.in = {4}, .out = {3}}));
+    u.optim = wt_own(weft_sgd(u.model, (weft_sgd_config){.lr = 0.01}));
+    WT_EQ(weft_optim_update_in_backward(u.optim, true), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_call(u.model, x))), WEFT_OK);
+    for (int k = 0; k < 3; k++) {
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        loss = weft_sum_all(y);
+        if (k == 0) {
+            WT_FAILS(weft_backward_retain(loss), WEFT_ERR_STATE, "was updated");
+            WT_EQ(weft_step(u.optim), WEFT_OK);
+            weft_optim_zero_grad(u.optim);
+        }
+        WT_EQ(weft_backward(loss), WEFT_OK);
+        WT_EQ(weft_step(u.optim), WEFT_OK);
+        weft_optim_zero_grad(u.optim);
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 2);
+}
+
+struct kept_tensor {
+    weft_tensor *t;
+};
+
+static weft_tensor *break_when_run_again(weft_tensor *const *in, int n CK_ATTRIBUTE_UNUSED,
+                                         void *payload)
+{
+    int *runs = payload;
+
+    if (++*runs > 1) weft_graph_break("backward does what no list has");
+    return weft_mul(in[0], in[0]);
+}
+
+FUNCTION(break_in_backward)
+{
+    *(int *)state = 0;
+    GIVE(weft_mul(weft_recomputed(break_when_run_again, in, 1, state, NULL), in[0]));
+}
+
+/* The list of the first backward is of no use; a tape that was retained is walked again all the
+ * same.
+ */
+WT_TEST_IN_WORLD(retained_tape_without_a_list__is_walked_again, w)
+{
+    int runs[2] = {0};
+    weft_compiled *compiled = wt_compile(break_in_backward, &runs[0], true);
+
+    for (int call = 0; call < 3; call++) {
+        weft_scope *scope = weft_scope_open();
+        struct both b = call_square(w, compiled, break_in_backward, &runs[1], call);
+        weft_tensor *loss = weft_full_tensor(weft_sum_all(b.out[0])),
+                    *other = weft_full_tensor(weft_sum_all(b.plain_out[0]));
+
+        for (int time = 0; time < 3; time++) {
+            WT_ALL((time < 2 ? weft_backward_retain(loss) : weft_backward(loss)) == WEFT_OK);
+            WT_ALL((time < 2 ? weft_backward_retain(other) : weft_backward(other)) == WEFT_OK);
+        }
+        WT_ALL(wt_same_gradient(b.in[0], b.plain_in[0]));
+        weft_scope_close(scope);
+    }
+}
+
+/* What it has read only is written in it too, by another handle: refused behind a replay as behind
+ * the ops. */
+FUNCTION(read_and_write)
+{
+    out[0] = weft_mul(in[0], in[1]);
+    weft_no_grad_open();
+    (void)weft_add_(((struct kept_tensor *)state)->t, in[1]);
+    (void)weft_no_grad_close();
+    return out[0] ? WEFT_OK : weft_error_status();
+}
+
+WT_TEST_IN_WORLD(input_that_the_list_writes_elsewhere__is_refused_by_backward, w)
+{
+    struct kept_tensor kept = {NULL};
+    weft_compiled *compiled = wt_compile(read_and_write, &kept, true);
+
+    kept.t = weft_clone(weft_detach(square(w, 5, "S(0)")));
+    for (int call = 0; call < 4; call++) {
+        weft_tensor *in[] = {call == 2 ? kept.t : weft_detach(square(w, call, "S(0)")),
+                             square(w, 9, "S(0)")};
+        weft_tensor *y;
+
+        WT_ALL(weft_compiled_call(compiled, in, 2, &y, 1) == WEFT_OK);
+        y = weft_full_tensor(weft_sum_all(y));
+        if (call == 2)
+            WT_FAILS(weft_backward(y), WEFT_ERR_STATE, "in place");
+        else
+            WT_ALL(weft_backward(y) == WEFT_OK);
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 3);
 }
 
 /* ---- more than a node of the tape has ---- */

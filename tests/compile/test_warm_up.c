@@ -288,15 +288,35 @@ WT_TEST_IN_WORLD(warm_up__says_why_there_is_no_list, w)
     weft_compiled *broken = wt_compile(break_in_two, NULL, true);
     weft_compiled *in_two = wt_compile(break_in_two, NULL, false);
     weft_compiled *outer = wt_compile(warm_up_within, in_two, false);
-    weft_compiled *frozen =
-        wt_own(weft_compile(add_one, NULL, (weft_compile_config){.frozen = true}));
 
     WT_FAILS(weft_compiled_warm_up(broken, &x, 1, 1), WEFT_ERR_STATE, "of my own");
     WT_ALL(weft_compiled_warm_up(in_two, &x, 1, 1) == WEFT_OK);
-    WT_FAILS(weft_compiled_warm_up(frozen, &x, 1, 1), WEFT_ERR_STATE, "no list can be made");
     WT_FAILS(weft_compiled_warm_up(NULL, &x, 1, 1), WEFT_ERR_ARG, "no compiled function");
     WT_FAILS(weft_compiled_warm_up(in_two, NULL, 1, 1), WEFT_ERR_ARG, "no list of them");
     WT_FAILS(weft_compiled_call(outer, &x, 1, &y, 1), WEFT_ERR_STATE, "within a compiled");
+}
+
+/* What calls may not record, a warm-up does. */
+WT_TEST_TIMES_IN_WORLD(frozen_function__runs_the_lists_of_its_warm_up, w, i, 4)
+{
+    bool fullgraph = i % 2, fails = i / 2;
+    weft_compiled *compiled = wt_own(weft_compile(
+        add_one, NULL,
+        (weft_compile_config){.fullgraph = fullgraph, .frozen = !fails, .frozen_error = fails}));
+    weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, 0, 4, 4), "S(0)"), *y;
+    weft_tensor *other = wt_spread(w, wt_whole(WEFT_F32, 0, 5, 4), "S(0)");
+
+    WT_ALL(weft_compiled_warm_up(compiled, &x, 1, 1) == WEFT_OK);
+    for (int k = 0; k < 2; k++) {
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_add_scalar(x, 1), WT_EXACT));
+    }
+    if (fails)
+        WT_FAILS(weft_compiled_call(compiled, &other, 1, &y, 1), WEFT_ERR_STATE, "no list fits");
+    else
+        WT_ALL(weft_compiled_call(compiled, &other, 1, &y, 1) == WEFT_OK);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 2);
+    WT_EQ(weft_compiled_get_counts(compiled).captures, 1);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "warm_up"); }

@@ -102,6 +102,97 @@ WT_TEST_TIMES_IN_WORLD(child_that_is_replaced__is_not_called_any_more, w, i, 4)
     WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
 }
 
+/* The model's children are called, the model and the modules between are not. */
+FUNCTION(call_below) { GIVE(weft_call(weft_module_child(state, "inner.up"), in[0])); }
+
+WT_TEST_IN_WORLD(parent_that_is_replaced__takes_its_children_along, w)
+{
+    weft_module *outer = wt_own(weft_sequential_new()), *old;
+    weft_compiled *compiled = wt_compile(call_below, outer, true);
+
+    (void)w;
+    WT_EQ(weft_module_add_child(outer, "inner",
+                                weft_mlp((weft_mlp_config){.in = 4, .hidden = 8, .out = 3})),
+          WEFT_OK);
+    for (int k = 0; k < 6; k++) {
+        weft_tensor *x = wt_whole(WEFT_F32, k, 5, 4), *y, *want;
+
+        if (k == 3) {
+            weft_manual_seed(5);
+            old = weft_module_replace_child(
+                outer, "inner", weft_mlp((weft_mlp_config){.in = 4, .hidden = 8, .out = 3}));
+            WT_ALL(old != NULL);
+            wt_own(old);
+        }
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(call_below(&x, 1, &want, 1, outer) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, want, WT_EXACT));
+        wt_backward_of_results(&y, 1);
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
+}
+
+/* One rank makes a function of a module of its own, and releases both: lists of others stay. */
+WT_TEST_IN_WORLD(module_released_on_one_rank__is_no_change_of_others, w)
+{
+    weft_module *mlp = wt_own(weft_mlp((weft_mlp_config){.in = 4, .hidden = 8, .out = 3}));
+    weft_compiled *compiled;
+    weft_status alone = WEFT_OK;
+
+    WT_ALL(weft_parallelize_module(
+               mlp, w->mesh, wt_own(weft_plan_parse("up colwise\ndown rowwise\n"))) == WEFT_OK);
+    compiled = wt_compile(call_module, mlp, true);
+    weft_no_grad_open();
+    for (int k = 0; k < 5; k++) {
+        weft_tensor *x = wt_whole(WEFT_F32, k, 5, 4), *y;
+
+        if (k == 2 && wt_rank() == 0) {
+            weft_module *own = new_linear(9);
+            weft_compiled *other =
+                weft_compile(call_module, own, (weft_compile_config){.fullgraph = true});
+
+            alone = weft_compiled_call(other, &x, 1, &y, 1);
+            weft_compiled_release(other);
+            weft_module_release(own);
+        }
+        WT_ALL(alone == WEFT_OK);
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_call(mlp, x), WT_EXACT));
+    }
+    WT_ALL(weft_no_grad_close() == WEFT_OK);
+    WT_EQ(weft_compiled_get_counts(compiled).captures, 1);
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
+}
+
+/* ---- replicas ---- */
+
+/* The last batch of an epoch is shorter on one replica: it records, and the others with it. */
+WT_TEST_TIMES_IN_WORLD(batch_of_another_size_on_one_replica__is_recorded_by_all, w, sharded, 2)
+{
+    weft_module *both[2];
+    weft_compiled *compiled;
+
+    for (int i = 0; i < 2; i++) {
+        weft_manual_seed(4);
+        both[i] = wt_own(weft_mlp((weft_mlp_config){.in = 4, .hidden = 8, .out = 3}));
+        WT_ALL(weft_data_parallel(both[i], w->mesh,
+                                  (weft_data_parallel_config){.shard = sharded}) == WEFT_OK);
+    }
+    compiled = wt_compile(call_module, both[0], true);
+    weft_no_grad_open();
+    for (int k = 0; k < 8; k++) {
+        int rows = k == 3 || k == 6 ? 5 - (wt_rank() == 0) : 5;
+        weft_tensor *x = wt_whole(WEFT_F32, k + wt_rank(), rows, 4), *y;
+
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_call(both[1], x), WT_EXACT));
+    }
+    WT_ALL(weft_no_grad_close() == WEFT_OK);
+    wt_note("%s", weft_compiled_reason(compiled));
+    WT_ALL(weft_compiled_get_counts(compiled).replays >= 4);
+}
+
 struct training {
     weft_module *model;
     weft_optim *optim;

@@ -127,11 +127,14 @@ struct wf_list_result {
 struct wf_list_gradient {
     weft_tensor *leaf; /* one reference */
     struct wf_operand at;
-    bool had;                  /* the leaf had a gradient when the list began, */
-    bool was_shared;           /* which something else held too, */
-    struct wf_layout *before;  /* of this layout; one reference */
-    int storage;               /* WF_STORAGE_GRADIENT; -1: not read */
-    struct wf_grad_hook *hook; /* the leaf's, when the list began */
+    /* before the list's first change of it: */
+    bool had;                 /* the leaf had a gradient, */
+    bool was_shared;          /* which something else held too, */
+    bool was_reduced;         /* which was final already (wf_grad_state), */
+    struct wf_layout *before; /* of this layout; one reference */
+    int storage; /* WF_STORAGE_GRADIENT, which gradients of other leaves may share; -1: none, */
+    int64_t distance; /* so many bytes behind that of the leaf which is its index */
+    struct wf_grad_hook *hook;
     bool reduced, all_reduced; /* as the leaf's state and the hook say when the list has run */
 };
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/observers.h"
 #include "comm/comm.h"
+#include "compile/record/gradients.h"
 #include "compile/replay/follow.h"
 #include "compile/replay/taped_call.h"
 #include "mesh/mesh.h"
@@ -72,6 +73,9 @@ static void add_results(struct capture *c, weft_tensor *const *out, int n_out)
         for (int j = i - 1; j >= 0; j--)
             if (out[j] == out[i]) result->same_as_result = j;
         if (result->same_as_input >= 0 || result->same_as_result >= 0) continue;
+        if (wf_recording_is_older_handle(&c->recorder, out[i]))
+            wf_recording_break(&c->recorder, "a result is an input by a handle from outside: "
+                                             "give it as another input, and return that");
         result->at = wf_recording_operand(&c->recorder, out[i]);
         if (list->storages[result->at.storage].kind == WF_STORAGE_EXTERNAL &&
             !(out[i]->node && !out[i]->node->used))
@@ -81,31 +85,6 @@ static void add_results(struct capture *c, weft_tensor *const *out, int n_out)
             !list->storages[result->at.storage].written && out[i]->block->bytes)
             wf_recording_break(&c->recorder, "a result has elements that no op has made");
     }
-}
-
-/* What is left of the leaves' gradients; those of leaves that are gone do not count. */
-static void add_gradients(struct capture *c)
-{
-    struct wf_op_list *list = c->recorder.list;
-    int n = 0;
-
-    for (int i = 0; i < list->n_gradients; i++) {
-        struct wf_list_gradient *gradient = &list->gradients[i];
-
-        if (gradient->leaf->refs == 1 && gradient->storage < 0) {
-            weft_release(gradient->leaf);
-            continue;
-        }
-        if (gradient->leaf->grad_state) {
-            gradient->reduced = gradient->leaf->grad_state->reduced;
-            gradient->all_reduced = gradient->leaf->grad_state->hook->reduced;
-        }
-        if (gradient->leaf->grad)
-            gradient->at = wf_recording_operand(&c->recorder, gradient->leaf->grad);
-        if (gradient->storage >= 0) list->storages[gradient->storage].index = n;
-        list->gradients[n++] = *gradient;
-    }
-    list->n_gradients = n;
 }
 
 /* ---- what the function keeps ---- */
@@ -240,6 +219,8 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
     variant->graph = f->graph;
     variant->guards = guards;
     wf_guards_take_externals(guards, &c->recorder);
+    for (int i = 0; i < guards->n_modules; i++)
+        variant->of_replicas |= wf_module_view_hook(guards->modules[i].module) != NULL;
     variant->forward = c->recorder.list;
     variant->steps = wf_op_list_steps(variant->forward);
     c->recorder.list = NULL;
@@ -314,7 +295,7 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     if (f->module) wf_guards_add_module(guards, f->module);
     observer = wf_observer_add(WF_EVENT_ENTER, note_module, guards);
     status = call_function(f, c->forward.aliases, n_in, out, n_out, c);
-    add_gradients(c);
+    wf_recording_end_gradients(&c->recorder);
     wf_observer_remove(observer);
     for (int i = 0; status == WEFT_OK && i < n_out; i++)
         taped |= c->recorder.list->results[i].requires_grad;

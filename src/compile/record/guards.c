@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "base/array_grow.h"
 #include "base/mem.h"
+#include "compile/record/gradients.h"
 #include "random/generator.h"
 #include "tensor/scope.h"
 
@@ -49,7 +50,6 @@ struct wf_guards *wf_guards_new(weft_tensor *const *in, int n_in, int n_out)
     guards->replication = weft_implicit_replication_current();
     guards->scope_modes = wf_scope_modes();
     guards->saved_shard_mesh = wf_scope_saved_shard_mesh();
-    guards->module_changes = wf_watched_module_changes;
     return guards;
 }
 
@@ -59,7 +59,10 @@ void wf_guards_free(struct wf_guards *guards)
     for (int i = 0; i < guards->n_in; i++)
         if (guards->in[i].layout) wf_layout_release(guards->in[i].layout);
     for (int i = 0; i < guards->n_externals; i++) weft_release(guards->externals[i].tensor);
-    for (int i = 0; i < guards->n_modules; i++) wf_free(guards->modules[i].tensors);
+    for (int i = 0; i < guards->n_modules; i++) {
+        wf_module_watch_release(guards->modules[i].watch);
+        wf_free(guards->modules[i].tensors);
+    }
     wf_free(guards->modules);
     wf_free(guards->in);
     wf_free(guards->externals);
@@ -72,18 +75,26 @@ void wf_guards_take_externals(struct wf_guards *guards, struct wf_list_recorder 
     guards->n_externals = r->n_externals;
     r->externals = NULL;
     r->n_externals = 0;
+    for (int i = 0; i < guards->n_externals; i++)
+        guards->externals[i].places = *wf_tensor_parameter_count(guards->externals[i].tensor);
 }
 
 void wf_guards_add_module(struct wf_guards *guards, const weft_module *m)
 {
     struct wf_guarded_module *guarded;
+    struct wf_module_watch *watch;
 
     for (int i = 0; i < guards->n_modules; i++)
         if (guards->modules[i].module == m) return;
     guards->modules = wf_array_grow(guards->modules, guards->n_modules, sizeof *guards->modules);
     guarded = &guards->modules[guards->n_modules++];
-    ((weft_module *)(uintptr_t)m)->watched = true;
-    *guarded = (struct wf_guarded_module){m, NULL, m->n_tensors, m->n_hooks, m->training};
+    watch = wf_module_watch((weft_module *)(uintptr_t)m);
+    *guarded = (struct wf_guarded_module){.module = m,
+                                          .watch = watch,
+                                          .changes = watch->changes,
+                                          .n_tensors = m->n_tensors,
+                                          .n_hooks = m->n_hooks,
+                                          .training = m->training};
     guarded->tensors = wf_calloc((size_t)m->n_tensors + 1, sizeof(weft_tensor *));
     for (int i = 0; i < m->n_tensors; i++) guarded->tensors[i] = own_tensor(&m->parameters[i]);
 }
@@ -145,15 +156,6 @@ static const char *mode_that_differs(const struct wf_guards *guards)
     return NULL;
 }
 
-static bool gradient_fits(const struct wf_list_gradient *gradient)
-{
-    const weft_tensor *grad = gradient->leaf->grad;
-
-    if (!grad || !gradient->had) return !grad == !gradient->had;
-    return grad->layout == gradient->before &&
-           (grad->refs != 1 || !wf_block_is_unshared(grad->block)) == gradient->was_shared;
-}
-
 #define DIFFERS(...)                                                                               \
     do {                                                                                           \
         if (why) snprintf(why, room, __VA_ARGS__);                                                 \
@@ -163,7 +165,7 @@ static bool gradient_fits(const struct wf_list_gradient *gradient)
 bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *list,
                     weft_tensor *const *in, int n_in, int n_out, char *why, size_t room)
 {
-    const char *mode;
+    const char *mode, *gradients;
 
     if (n_in != guards->n_in || n_out != guards->n_out)
         DIFFERS("%d inputs and %d results, it was %d and %d", n_in, n_out, guards->n_in,
@@ -175,23 +177,25 @@ bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *lis
     }
     mode = mode_that_differs(guards);
     if (mode) DIFFERS("%s differs", mode);
-    for (int i = 0; i < guards->n_externals; i++)
-        if (guards->externals[i].tensor->requires_grad != guards->externals[i].requires_grad)
-            DIFFERS("a tensor from outside (%s) has another gradient flag",
-                    guards->externals[i].tensor->origin);
-    if (guards->n_modules && guards->module_changes != wf_watched_module_changes)
-        DIFFERS("a module that a list has was released or got other children");
-    for (int i = 0; i < guards->n_modules; i++) {
-        const char *change = change_of_module(&guards->modules[i]);
+    for (int i = 0; i < guards->n_externals; i++) {
+        const struct wf_external_tensor *external = &guards->externals[i];
 
+        if (external->tensor->requires_grad != external->requires_grad)
+            DIFFERS("a tensor from outside (%s) has another gradient flag",
+                    external->tensor->origin);
+        if (*wf_tensor_parameter_count(external->tensor) != external->places)
+            DIFFERS("a parameter (%s) is one of more modules than before, or of fewer",
+                    external->tensor->origin);
+    }
+    for (int i = 0; i < guards->n_modules; i++) {
+        const char *change;
+
+        if (guards->modules[i].watch->changes != guards->modules[i].changes)
+            DIFFERS("a module of the list was released, or it or its tree was changed");
+        change = change_of_module(&guards->modules[i]);
         if (change) DIFFERS("module %s: %s changed", guards->modules[i].module->path, change);
     }
-    for (int i = 0; i < list->n_gradients; i++)
-        if (!gradient_fits(&list->gradients[i]))
-            DIFFERS("a leaf's gradient is %s when the call begins",
-                    list->gradients[i].leaf->grad ? "there, or otherwise laid out" : "missing");
-    for (int i = 0; i < list->n_gradients; i++)
-        if (wf_leaf_hook(list->gradients[i].leaf) != list->gradients[i].hook)
-            DIFFERS("another hook, or none, is told of a leaf's gradient");
+    gradients = wf_gradients_differ(list);
+    if (gradients) DIFFERS("%s", gradients);
     return true;
 }

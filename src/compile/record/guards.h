@@ -17,8 +17,10 @@ struct wf_guarded_input {
 
 /** What a call of a module depends on beside its inputs. */
 struct wf_guarded_module {
-    const weft_module *module; /* while module_changes is what it was */
-    weft_tensor **tensors;     /* its own parameters and buffers; compared, not read */
+    const weft_module *module;     /* while `watch` says that it is as it was */
+    struct wf_module_watch *watch; /* one reference */
+    uint64_t changes;
+    weft_tensor **tensors; /* its own parameters and buffers; compared, not read */
     int n_tensors, n_hooks;
     bool training;
 };
@@ -35,7 +37,6 @@ struct wf_guards {
     int n_externals;
     struct wf_guarded_module *modules; /* that the function has called */
     int n_modules;
-    uint64_t module_changes; /* wf_watched_module_changes of that time */
 };
 
 struct wf_guards *wf_guards_new(weft_tensor *const *in, int n_in, int n_out);

@@ -14,6 +14,7 @@
 #include "base/call_context.h"
 #include "base/elements/dtype.h"
 #include "base/mem.h"
+#include "compile/record/gradients.h"
 #include "device/device.h"
 #include "kernels/device_kernels.h"
 #include "redistribute/in_flight.h"
@@ -139,6 +140,20 @@ static bool is_older_handle_to_input(const struct wf_list_recorder *r, const wef
            t->recording != r->number && index_of_tensor(r->aliases, r->n_inputs, t) < 0;
 }
 
+static void break_at_outside_handle(struct wf_list_recorder *r, const char *op, const char *does)
+{
+    char reason[WF_REASON_BYTES];
+
+    snprintf(reason, sizeof reason,
+             "%s %s an input by a handle from outside: give it as another input", op, does);
+    wf_recording_break(r, reason);
+}
+
+bool wf_recording_is_older_handle(const struct wf_list_recorder *r, const weft_tensor *t)
+{
+    return is_older_handle_to_input(r, t, wf_recording_find(r, t->block));
+}
+
 /* Before its block is known: a tensor from outside is kept, with what a list depends on. */
 static void note_external(struct wf_list_recorder *r, weft_tensor *t)
 {
@@ -146,8 +161,8 @@ static void note_external(struct wf_list_recorder *r, weft_tensor *t)
     bool leaf = t->requires_grad && !t->node;
 
     if (input >= 0 || is_older_handle_to_input(r, t, s)) /* the function has its own handles */
-        break_with_op(r, "%s reads an input by a handle from outside: give it as another input",
-                      wf_current_context.op);
+        break_at_outside_handle(r, wf_current_context.op ? wf_current_context.op : "the program",
+                                "reads");
     if (s >= 0 && (r->list->storages[s].kind != WF_STORAGE_EXTERNAL || !leaf)) return;
     for (int i = 0; i < r->n_externals; i++)
         if (r->externals[i].tensor == t) return;
@@ -158,7 +173,8 @@ static void note_external(struct wf_list_recorder *r, weft_tensor *t)
                       "an input",
                       wf_current_context.op);
     r->externals = wf_array_grow(r->externals, r->n_externals, sizeof *r->externals);
-    r->externals[r->n_externals++] = (struct wf_external_tensor){weft_retain(t), t->requires_grad};
+    r->externals[r->n_externals++] =
+        (struct wf_external_tensor){.tensor = weft_retain(t), .requires_grad = t->requires_grad};
 }
 
 static struct wf_list_node *add_node(struct wf_list_recorder *r, enum wf_list_node_kind kind,
@@ -450,47 +466,24 @@ static void note_block_written(struct wf_recorder *base, struct wf_block *block,
     r->pending_op = op;
 }
 
-/* ---- gradients of leaves ---- */
-
-static struct wf_list_gradient *find_gradient(struct wf_op_list *list, const weft_tensor *leaf)
+static void note_handle_written(struct wf_recorder *base, const weft_tensor *t, const char *op)
 {
-    for (int i = 0; i < list->n_gradients; i++)
-        if (list->gradients[i].leaf == leaf) return &list->gradients[i];
-    return NULL;
+    struct wf_list_recorder *r = (struct wf_list_recorder *)base;
+
+    if (!base->suspended && wf_recording_is_older_handle(r, t))
+        break_at_outside_handle(r, op, "writes");
 }
 
-/* Before the first change: what was there when the list began. In each run it is another block. */
+/* ---- gradients of leaves ---- */
+
 static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
-    struct wf_op_list *list = r->list;
-    struct wf_list_gradient *gradient = find_gradient(list, leaf);
-    const weft_tensor *grad = leaf->grad;
 
     if (index_of_tensor(r->aliases, r->n_inputs, leaf) >= 0 && !r->is_backward)
         wf_recording_break(r, "backward within it reaches an input: call backward behind it");
     if (r->undo && !r->is_backward) wf_undo_save_gradient(r->undo, leaf);
-    if (gradient || r->is_backward) return; /* a recomputed function's own leaf */
-    list->gradients = wf_array_grow(list->gradients, list->n_gradients, sizeof *list->gradients);
-    gradient = &list->gradients[list->n_gradients++];
-    *gradient = (struct wf_list_gradient){.leaf = weft_retain(leaf),
-                                          .at = wf_no_operand(),
-                                          .had = grad != NULL,
-                                          .storage = -1,
-                                          .hook = wf_leaf_hook(leaf)};
-    if (!grad) return;
-    gradient->before = wf_layout_retain(grad->layout);
-    gradient->was_shared = grad->refs != 1 || !wf_block_is_unshared(grad->block);
-    gradient->storage = wf_recording_find(r, grad->block);
-    if (gradient->storage >= 0) return;
-    gradient->storage = wf_op_list_add_storage(
-        list, (struct wf_storage){.kind = WF_STORAGE_GRADIENT,
-                                  .category = grad->block->category,
-                                  .device = (uint8_t)wf_block_device(grad->block),
-                                  .index = list->n_gradients - 1,
-                                  .bytes = grad->block->bytes,
-                                  .base = grad->data});
-    wf_block_map_add(&r->blocks, grad->block, gradient->storage);
+    if (!r->is_backward) wf_recording_note_gradient(r, leaf);
 }
 
 static bool delivers(struct wf_recorder *base, const weft_tensor *leaf)
@@ -546,6 +539,7 @@ void wf_recording_begin(struct wf_list_recorder *r)
                                             .block_made = note_block_made,
                                             .block_released = note_block_released,
                                             .block_written = note_block_written,
+                                            .handle_written = note_handle_written,
                                             .gradient_changes = note_gradient_changes,
                                             .delivers = delivers,
                                             .deliver = take_delivery,

@@ -29,6 +29,7 @@ struct wf_delivery {
 struct wf_external_tensor {
     weft_tensor *tensor;
     bool requires_grad;
+    int32_t places; /* it is a parameter in so many; of the end of the recording */
 };
 
 struct wf_list_recorder {
@@ -76,6 +77,9 @@ struct wf_operand wf_recording_operand(struct wf_list_recorder *r, const weft_te
 void wf_recording_run_kernel(const struct wf_kernel_run_request *call);
 void wf_recording_run_update(weft_tensor *const *parameters, const struct wf_optimizer_item *items,
                              int n);
+
+/** A handle to an input that was made before the recording, and is not the function's own. */
+bool wf_recording_is_older_handle(const struct wf_list_recorder *r, const weft_tensor *t);
 
 /** The storage of a block; -1: it is not known. */
 int wf_recording_find(const struct wf_list_recorder *r, const struct wf_block *block);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "base/array_grow.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -26,6 +27,7 @@ struct wf_saved_gradient {
     const weft_tensor *was;   /* compared, not read */
     void *bytes;              /* of its block */
     int64_t n_bytes, offset;
+    bool reduced, all_reduced; /* of the leaf's state and its hook */
 };
 
 struct wf_saved_generator {
@@ -83,6 +85,10 @@ void wf_undo_save_gradient(struct wf_undo *undo, weft_tensor *leaf)
     undo->gradients = wf_array_grow(undo->gradients, undo->n_gradients, sizeof *undo->gradients);
     saved = &undo->gradients[undo->n_gradients++];
     *saved = (struct wf_saved_gradient){.leaf = weft_retain(leaf), .was = grad};
+    if (leaf->grad_state) {
+        saved->reduced = leaf->grad_state->reduced;
+        saved->all_reduced = leaf->grad_state->hook->reduced;
+    }
     if (!grad) return;
     saved->layout = wf_layout_retain(grad->layout);
     saved->n_bytes = grad->block->bytes;
@@ -147,6 +153,10 @@ static void restore_gradient(struct wf_saved_gradient *saved)
     if (saved->bytes && saved->n_bytes)
         wf_device_upload(wf_block_device(leaf->grad->block), leaf->grad->block->data, saved->bytes,
                          (size_t)saved->n_bytes);
+    if (leaf->grad_state) {
+        leaf->grad_state->reduced = saved->reduced;
+        leaf->grad_state->hook->reduced = saved->all_reduced;
+    }
     if (saved->layout) wf_layout_release(saved->layout);
     wf_free(saved->bytes);
     weft_release(leaf);
@@ -155,7 +165,8 @@ static void restore_gradient(struct wf_saved_gradient *saved)
 void wf_undo_end(struct wf_undo *undo)
 {
     for (int i = 0; i < undo->n_blocks; i++) restore_block(&undo->blocks[i]);
-    for (int i = 0; i < undo->n_gradients; i++) restore_gradient(&undo->gradients[i]);
+    for (int i = undo->n_gradients - 1; i >= 0; i--) /* hooks are as before the first change */
+        restore_gradient(&undo->gradients[i]);
     for (int i = 0; i < undo->n_generators; i++) {
         struct wf_saved_generator *saved = &undo->generators[i];
 

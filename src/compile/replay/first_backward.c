@@ -95,7 +95,8 @@ static weft_status walk_inner_tape(struct wf_taped_call *call)
         n = 0;
     }
     root = n_numbers == 1 ? numbers[0] : number_behind(call, numbers, n_numbers, -1);
-    return root ? weft_backward(root) : weft_error_status();
+    if (!root) return weft_error_status();
+    return wf_backward_is_retained ? weft_backward_retain(root) : weft_backward(root);
 }
 
 /* ---- the first backward: recorded ---- */
@@ -180,7 +181,9 @@ static weft_status record_backward(struct wf_taped_call *call, const struct wf_t
     if (status == WEFT_OK) add_results(variant, r, captured);
     wf_recording_end(r);
     if (status == WEFT_OK) status = deliver_terms(call, r, node, in_grads);
-    if (r->n_breaks) {
+    if (variant->unusable || variant->backward) {
+        /* not the first backward: ranks have found the list of that one to be of no use */
+    } else if (r->n_breaks) {
         variant->unusable = wf_format("backward: %s", r->breaks[0].reason);
     } else if (status == WEFT_OK) {
         variant->backward = r->list;
@@ -242,29 +245,48 @@ static void become_replay(struct wf_taped_call *call)
     call->is_capture = false;
 }
 
-static weft_status capture_backward(struct wf_taped_call *call, const struct wf_tape_node *node,
-                                    weft_tensor **in_grads)
+/* Nothing has been walked: another backward may record it. */
+static bool tape_is_intact(const struct wf_taped_call *call)
+{
+    const struct wf_captured_forward *captured = &call->captured;
+
+    for (int i = 0; i < captured->n_out; i++)
+        if (captured->out[i] && captured->out[i]->node && captured->out[i]->node->used)
+            return false;
+    return true;
+}
+
+static weft_status record_and_plan(struct wf_taped_call *call, const struct wf_tape_node *node,
+                                   weft_tensor **in_grads)
 {
     struct wf_variant *variant = call->variant;
+    bool is_first = !variant->backward && !variant->unusable;
 
     WF_TRY(make_gradients_inputs(call));
     WF_TRY(record_backward(call, node, in_grads));
-    if (!variant->backward) return WEFT_OK;
+    if (!is_first || !variant->backward) return WEFT_OK;
     keep_gradient_layouts(call);
-    WF_TRY(wf_variant_finish(variant));
-    become_replay(call);
-    return WEFT_OK;
+    return wf_variant_finish(variant);
 }
 
-/* Ranks may fail, break or keep tensors apart from each other: all agree at the end. */
+/*
+ * Ranks may fail, break or keep tensors apart from each other: all agree, before the call goes on
+ * as a replay, whose collectives are then the same on all, and after it, when tensors that are
+ * still held have been found. What was refused before anything had run may be tried again.
+ */
 weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
                                            const struct wf_tape_node *node, weft_tensor **in_grads)
 {
     struct wf_variant *variant = call->variant;
-    weft_status status = capture_backward(call, node, in_grads);
+    bool is_first = !variant->backward && !variant->unusable;
+    weft_status status = record_and_plan(call, node, in_grads);
 
-    if (status != WEFT_OK && !variant->unusable)
+    if (!is_first) return status;
+    if (status != WEFT_OK && !variant->unusable && (variant->backward || !tape_is_intact(call)))
         variant->unusable = wf_strdup(weft_error_message());
+    wf_variant_agree_on_use(variant);
+    if (variant->unusable || !variant->backward) return status;
+    become_replay(call);
     wf_variant_agree_on_use(variant);
     return status;
 }

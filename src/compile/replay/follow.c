@@ -339,7 +339,7 @@ static void follow_copy(struct wf_recorder *base, const struct wf_strided_copy *
     if (match_or_stop(f, matches_copy, &event, "a copy"))
         run_if_visible(f, &f->of->list->nodes[f->at - 1]);
     else
-        wf_strided_copy_run(copy, dst, src);
+        wf_device_strided_copy(wf_block_device(to), copy, dst, src);
 }
 
 struct fill_event {
@@ -500,7 +500,10 @@ weft_status wf_follow(struct wf_segmented *const *candidates, int n, weft_tensor
                          .result = result};
     weft_status status;
 
-    *result = (struct wf_follow_result){.differed_at = -1};
+    result->differed_at = -1;
+    result->nodes = result->segments = result->plain = 0;
+    result->memory = 0;
+    result->reason[0] = 0;
     bind_what_was_there(&f);
     wf_recorder = &f.base;
     status = call(payload);

@@ -439,8 +439,9 @@ static void record_nodes(struct wf_taped_call *call, weft_tensor *const *in, wef
 _Static_assert(WF_COMPILED_INPUTS <= WF_NODE_INPUTS * WF_NODE_INPUTS,
                "a node has room for nodes of all inputs");
 
-weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_program_run *run,
-                                 weft_tensor *const *in, weft_tensor **out)
+struct wf_taped_call *wf_taped_call_record(struct wf_variant *variant,
+                                           const struct wf_program_run *run, weft_tensor *const *in,
+                                           weft_tensor **out)
 {
     struct wf_taped_call *call = new_call(variant);
     const struct wf_op_list *backward = variant->backward;
@@ -457,7 +458,17 @@ weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_pro
         call->base[s] = run->base[of];
     }
     record_nodes(call, in, out);
-    return WEFT_OK;
+    return call;
+}
+
+void wf_taped_call_take_own_writes(struct wf_taped_call *call)
+{
+    const struct wf_variant *variant = call->variant;
+
+    for (int s = 0; s < variant->backward->n_storages; s++)
+        if (call->blocks[s] &&
+            variant->forward->storages[variant->backward->storages[s].index].written)
+            call->versions[s] = call->blocks[s]->version;
 }
 
 static void note_reached(const weft_tensor *leaf, void *payload)

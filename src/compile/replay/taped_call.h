@@ -9,10 +9,16 @@
 
 #include "compile/replay/variant.h"
 
-/** Results of a replay that require gradients get the call's node. `run` is the forward's; what
- * backward reads is retained. */
-weft_status wf_taped_call_record(struct wf_variant *variant, const struct wf_program_run *run,
-                                 weft_tensor *const *in, weft_tensor **out);
+/** Results of a replay that require gradients get the call's node, before the writes of the list
+ * are counted. `run` is the forward's; what backward reads is retained. */
+struct wf_taped_call *wf_taped_call_record(struct wf_variant *variant,
+                                           const struct wf_program_run *run, weft_tensor *const *in,
+                                           weft_tensor **out);
+
+/** They are counted now: what the list has written itself, backward reads as it is. What it has
+ * read only may be the same bytes as what it has written; backward refuses that, as after the ops.
+ */
+void wf_taped_call_take_own_writes(struct wf_taped_call *call);
 
 /** The same for the call that captured: its results are replaced. Takes over `captured`. `undo`: of
  * a warm-up, else NULL. */

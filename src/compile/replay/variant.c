@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "comm/comm.h"
@@ -132,16 +133,23 @@ struct wf_block *wf_variant_block(const struct wf_variant *variant,
     return block_of_storage(variant->forward, run, storage, in);
 }
 
+/* In the first run of a function that is computed again: as its ops would. */
+static void note_uses(const struct wf_variant *variant, weft_tensor *const *in)
+{
+    wf_note_unrecorded_use(in, variant->guards->n_in);
+    for (int i = 0; i < variant->guards->n_externals; i++)
+        wf_note_unrecorded_use(&variant->guards->externals[i].tensor, 1);
+}
+
 weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in, weft_tensor **out)
 {
     const struct wf_op_list *list = variant->forward;
     struct wf_program_run run;
     struct wf_input_copies copies;
+    struct wf_taped_call *call = NULL;
     weft_status status;
     double began = wf_monotonic_seconds();
 
-    for (int i = 0; i < list->n_gradients; i++) /* a backward within it would refuse it, too */
-        WF_TRY(wf_leaf_check_before_walk(list->gradients[i].leaf));
     for (int i = 0; i < variant->guards->n_in; i++)
         if (in[i]) wf_wait_ready(in[i]);
     WF_TRY(wf_program_begin_run(variant->forward_program, &run));
@@ -152,19 +160,28 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
         wf_program_end_run(variant->forward_program, &run);
         return status;
     }
+    if (wf_recompute_uses) note_uses(variant, in);
     wf_program_run_all(variant->forward_program, &run);
     wf_input_copies_release(&copies, &run);
     wf_step_draws_advance(list->draws);
-    record_writes(variant, &run, in);
     make_results(list, &run, in, out);
-    if (variant->differentiable) status = wf_taped_call_record(variant, &run, in, out);
+    for (int i = 0; i < list->n_results && wf_recompute_uses; i++)
+        if (out[i] && run.kept[list->results[i].at.storage]) wf_note_made_tensor(out[i]);
+    if (variant->differentiable) call = wf_taped_call_record(variant, &run, in, out);
+    record_writes(variant, &run, in);
+    if (call) wf_taped_call_take_own_writes(call);
     set_gradients(list, &run, in); /* last: what backward reads may be one that goes now */
     wf_program_end_run(variant->forward_program, &run);
     wf_compile_times_add(&variant->times, WF_COMPILE_RUN, began);
-    return status;
+    return WEFT_OK;
 }
 
 /* ---- making and freeing ---- */
+
+bool wf_variant_is_ready(const struct wf_variant *variant)
+{
+    return variant->forward_program && !variant->unusable;
+}
 
 static void note_kept(struct wf_op_list *list, const struct wf_operand *at)
 {

@@ -30,6 +30,8 @@ struct wf_variant {
     struct wf_program *forward_program, *backward_program; /* NULL: not ready */
     uint64_t steps;      /* wf_op_list_steps of the forward list, as it was recorded */
     bool differentiable; /* some result requires a gradient */
+    bool of_replicas; /* data parallelism: a plain input may have another shape on each replica */
+    int calls_without_backward; /* since it was recorded, while the first backward has not come */
     struct wf_saved_bytes saved;
     bool reaches[WF_COMPILED_INPUTS]; /* backward from some result: these inputs */
     struct wf_gradient_target *targets;
@@ -48,6 +50,9 @@ struct wf_variant {
 };
 
 void wf_variant_release(struct wf_variant *variant); /* NULL is allowed */
+
+/** Its lists are there and may run. */
+bool wf_variant_is_ready(const struct wf_variant *variant);
 
 /** Run the forward list. in: as the guards say. */
 weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in,
