@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 _Thread_local struct wf_recorder *wf_recorder;
+_Thread_local bool wf_others_may_record;
 _Thread_local uint8_t wf_recording_number;
 
 uint8_t wf_next_recording_number(void)

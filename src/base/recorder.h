@@ -80,6 +80,10 @@ struct wf_recorder {
 /** Of this thread; NULL, the normal case: nobody records. */
 extern _Thread_local struct wf_recorder *wf_recorder;
 
+/** Nobody records a compiled function here, but other ranks may: where a recorder makes for other
+ * messages, this thread sends those. */
+extern _Thread_local bool wf_others_may_record;
+
 /** Of the recording, so that a handle says in which it was made; 0: there is none. wf_next_...
  * takes another, as one begins; after 255 they start again. */
 extern _Thread_local uint8_t wf_recording_number;

@@ -117,6 +117,20 @@ static weft_status follow(weft_compiled *compiled, weft_tensor *const *in, int n
     return status;
 }
 
+/* Whether a list fits, each rank finds out by itself. */
+static weft_status call_without_list(weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                     weft_tensor **out, int n_out)
+{
+    bool before = wf_others_may_record;
+    weft_status status;
+
+    wf_misses_add(&compiled->misses, compiled->reason);
+    wf_others_may_record = true;
+    status = wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
+    wf_others_may_record = before;
+    return status;
+}
+
 weft_status wf_compiled_call_in_segments(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                          weft_tensor **out, int n_out)
 {
@@ -130,7 +144,6 @@ weft_status wf_compiled_call_in_segments(weft_compiled *compiled, weft_tensor *c
                       compiled->n_segmented ? compiled->reason : "there is no list");
     if ((n == 0 || compiled->to_record > 0) && more)
         return wf_compiled_capture_segments(compiled, in, n_in, out, n_out, n);
-    if (n == 0) wf_misses_add(&compiled->misses, compiled->reason);
-    if (n == 0) return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
+    if (n == 0) return call_without_list(compiled, in, n_in, out, n_out);
     return follow(compiled, in, n_in, out, n_out, n);
 }

@@ -15,20 +15,65 @@ static weft_tensor *rows(struct wt_world *w, int which)
 
 FUNCTION(double_it) { GIVE(weft_mul_scalar(in[0], 2)); }
 
-/* A shard of one row lies alike in a matrix and in a transposed one: there the first list fits. */
+/* A shard of one row lies alike in a matrix and in a transposed one. */
+static weft_tensor *either_way(struct wt_world *w, int k)
+{
+    weft_tensor *across = wt_spread(w, wt_whole(WEFT_F32, k, 4, 5), "S(1)");
+
+    return k % 2 ? weft_transpose(across, 0, 1) : rows(w, k);
+}
+
+/* There the first list fits. */
 WT_TEST_IN_WORLD(inputs_that_lie_otherwise_on_some_ranks__are_noticed_by_all, w)
 {
     weft_compiled *compiled = wt_compile(double_it, NULL, true);
 
     for (int k = 0; k < 6; k++) {
-        weft_tensor *across = wt_spread(w, wt_whole(WEFT_F32, k, 4, 5), "S(1)"), *y;
-        weft_tensor *x = k % 2 ? weft_transpose(across, 0, 1) : rows(w, k);
+        weft_tensor *x = either_way(w, k), *y;
 
         WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
         WT_ALL(wt_near_tensors(y, weft_mul_scalar(x, 2), WT_EXACT));
     }
     WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
     WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
+}
+
+struct weights {
+    weft_tensor *t[2];
+};
+
+FUNCTION(reduce_within)
+{
+    struct weights *weights = state;
+
+    out[0] = weft_full_tensor(
+        weft_sum_all(weft_matmul(weft_matmul(in[0], weights->t[0]), weights->t[1])));
+    if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
+    return weft_reduce_gradients(weights->t, 2);
+}
+
+/* Where no more lists are made, a rank that none fits runs beside others that follow one: the sums
+ * of gradients are the same messages. */
+WT_TEST_IN_WORLD(segments_that_fit_on_some_ranks__send_the_same_messages, w)
+{
+    struct weights by[2];
+    weft_compiled *compiled =
+        wt_own(weft_compile(reduce_within, &by[0], (weft_compile_config){.most_variants = 1}));
+
+    for (int i = 0; i < 2; i++)
+        for (int n = 0; n < 2; n++)
+            by[i].t[n] = weft_set_requires_grad(
+                weft_detach(wt_spread(w, wt_whole(WEFT_F32, 7 + n, 4, 4), "R")), true);
+    for (int k = 0; k < 6; k++) {
+        weft_tensor *x = either_way(w, k), *y;
+
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(reduce_within(&x, 1, &y, 1, &by[1]) == WEFT_OK);
+        for (int n = 0; n < 2; n++) {
+            WT_ALL(wt_near_tensors(weft_grad(by[0].t[n]), weft_grad(by[1].t[n]), WT_WITHIN(1e-5)));
+            for (int i = 0; i < 2; i++) weft_zero_grad(by[i].t[n]);
+        }
+    }
 }
 
 /* ---- one rank alone ---- */

@@ -154,7 +154,8 @@ weft_status wf_reduce_partial_gradients(weft_tensor *const *leaves, int n)
 {
     struct group group;
 
-    if (wf_recorder) return WEFT_OK; /* each where it is asked for, by an op that a list can have */
+    if (wf_recorder || wf_others_may_record)
+        return WEFT_OK; /* each where it is asked for, by an op that a list can have */
     for (int i = 0; i < n; i++)
         while (find_reduce_group(&group, leaves[i]))
             WF_TRY(reduce_gradient_group(leaves, n, &group));
