@@ -19,12 +19,14 @@ static int find_candidates(weft_compiled *compiled, weft_tensor *const *in, int 
         draws = wf_step_draws_begin_again(s->list->draws);
         if (!draws) compiled->candidates[n++] = s;
     }
-    if (n > 0 || !compiled->n_segmented) return n;
+    if (n > 0) return n;
     if (draws)
         snprintf(compiled->reason, sizeof compiled->reason, "%s", draws);
-    else
+    else if (compiled->n_segmented)
         (void)wf_guards_hold(compiled->segmented[0]->guards, compiled->segmented[0]->list, in, n_in,
                              n_out, compiled->reason, sizeof compiled->reason);
+    else if (!compiled->failed)
+        snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
     return 0;
 }
 

@@ -31,6 +31,7 @@ weft_compiled *weft_compile(weft_compiled_function *function, void *state,
     compiled->passes_off =
         wf_compile_switched_off(level, plain, backend != NULL, config.passes_off);
     compiled->level = level;
+    compiled->patience = CALLS_BEFORE_BACKWARD;
     compiled->config = config;
     if (compiled->config.most_variants <= 0) compiled->config.most_variants = MOST_VARIANTS;
     compiled->function =
@@ -112,6 +113,7 @@ void wf_compiled_drop_first_variant(weft_compiled *compiled)
 {
     wf_variant_release(compiled->variants[0]);
     compiled->n_variants--;
+    compiled->dropped++;
     memmove(&compiled->variants[0], &compiled->variants[1],
             (size_t)compiled->n_variants * sizeof compiled->variants[0]);
 }
@@ -148,7 +150,7 @@ weft_status wf_compiled_call_without_list(weft_compiled *compiled, weft_tensor *
 bool wf_compiled_has_room(const weft_compiled *compiled)
 {
     return compiled->level == WF_LEVEL_CAPTURE || /* which keeps none */
-           compiled->counts.captures < compiled->config.most_variants ||
+           compiled->counts.captures - compiled->dropped < compiled->config.most_variants ||
            compiled->counts.plans > 0 || compiled->config.dynamic;
 }
 
@@ -281,13 +283,15 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
         snprintf(compiled->reason, sizeof compiled->reason, "%s", variant->unusable);
         return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     }
-    if (variant && ++variant->calls_without_backward < MOST_WITHOUT_BACKWARD) {
+    if (variant && (++variant->calls_without_backward < compiled->patience ||
+                    !wf_compiled_may_capture(compiled))) {
         snprintf(compiled->reason, sizeof compiled->reason, "its first backward has not come yet");
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
     }
     if (variant) {
         snprintf(compiled->reason, sizeof compiled->reason, "no backward came after its capture");
         wf_compiled_drop_first_variant(compiled);
+        compiled->patience *= 2;
     }
     wf_misses_add(&compiled->misses, compiled->n_variants ? compiled->reason : "there is no list");
     if (!wf_compiled_may_capture(compiled))

@@ -10,10 +10,8 @@
 
 enum { MOST_VARIANTS = 8, MOST_TRIES = 2, MOST_LISTS = 64, RECORD_AFTER_DIFFERENCE = 4 };
 
-/* Calls after which a list whose first backward has not come (its loss was dropped) is recorded
- * anew.
- */
-enum { MOST_WITHOUT_BACKWARD = 16 };
+/* A list whose first backward has not come by then (its loss was dropped) is recorded anew. */
+enum { CALLS_BEFORE_BACKWARD = 16 };
 
 struct weft_compiled {
     struct wf_captured_function function;
@@ -29,6 +27,8 @@ struct weft_compiled {
     int fitting_room; /* ranks */
     int to_record;    /* a call went another way: so many more are recorded, or until one is new */
     int failed;       /* captures that gave no list */
+    int dropped;      /* lists whose backward did not come, */
+    int patience;     /* in so many calls; twice as many after each */
     bool warned;
     enum wf_compile_level level;
     weft_compiled_counts counts;

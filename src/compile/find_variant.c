@@ -27,7 +27,7 @@ static bool any_sets_gradients(const weft_compiled *compiled)
 static bool any_is_of_replicas(const weft_compiled *compiled)
 {
     for (int i = 0; i < compiled->n_variants; i++)
-        if (compiled->variants[i]->of_replicas) return true;
+        if (compiled->variants[i]->guards->of_replicas) return true;
     return false;
 }
 
@@ -89,6 +89,20 @@ static uint64_t find_what_fits_here(const weft_compiled *compiled, weft_tensor *
     return fitting;
 }
 
+static void say_why_none_fits(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out,
+                              bool fits_here)
+{
+    const struct wf_variant *last = compiled->n_variants ? compiled->variants[0] : NULL;
+
+    if (fits_here)
+        snprintf(compiled->reason, sizeof compiled->reason, "no list fits on all ranks");
+    else if (last)
+        (void)wf_guards_hold(last->guards, last->forward, in, n_in, n_out, compiled->reason,
+                             sizeof compiled->reason);
+    else if (!compiled->failed)
+        snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
+}
+
 struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
                                             int n_in, int n_out)
 {
@@ -99,11 +113,7 @@ struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor
 
     if (comm) fitting = keep_what_fits_on_all_ranks(compiled, comm, here);
     if (!fitting) {
-        if (here)
-            snprintf(compiled->reason, sizeof compiled->reason, "no list fits on all ranks");
-        else if (compiled->n_variants)
-            (void)wf_guards_hold(compiled->variants[0]->guards, compiled->variants[0]->forward, in,
-                                 n_in, n_out, compiled->reason, sizeof compiled->reason);
+        say_why_none_fits(compiled, in, n_in, n_out, here != 0);
         return NULL;
     }
     while (!(fitting >> i & 1)) i++;

@@ -14,16 +14,8 @@ static bool has_list(weft_compiled *compiled, weft_tensor *const *in, int n_in, 
     variant = wf_compiled_find_variant(compiled, in, n_in, n_out);
     if (!variant) return false;
     if (wf_variant_is_ready(variant) || variant->unusable) return true;
-    wf_compiled_drop_first_variant(compiled);
+    if (wf_compiled_may_warm_up(compiled)) wf_compiled_drop_first_variant(compiled);
     return false;
-}
-
-/* All results that require gradients have the one backward. */
-static weft_status record_backward(weft_tensor *const *out, int n_out)
-{
-    for (int i = 0; i < n_out; i++)
-        if (out[i] && out[i]->requires_grad) return wf_taped_call_warm_up(out[i]);
-    return WEFT_OK;
 }
 
 static weft_status call_and_undo(weft_compiled *compiled, weft_tensor *const *in, int n_in,
@@ -38,7 +30,7 @@ static weft_status call_and_undo(weft_compiled *compiled, weft_tensor *const *in
     compiled->function.undo = &undo;
     if (compiled->config.fullgraph) {
         status = wf_compiled_capture(compiled, in, n_in, out, n_out);
-        if (status == WEFT_OK) status = record_backward(out, n_out);
+        if (status == WEFT_OK) status = wf_taped_call_warm_up(out, n_out);
     } else {
         status = wf_compiled_capture_segments(compiled, in, n_in, out, n_out, 0);
     }

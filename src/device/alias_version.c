@@ -15,6 +15,7 @@ void wf_block_share_version(struct wf_block *of, struct wf_block *copy)
     of->next = copy;
     of->flags |= WF_BLOCK_ALIASED;
     copy->flags |= WF_BLOCK_ALIASED;
+    copy->flags |= of->flags & WF_BLOCK_WRAPPED; /* a rank that needs no copy has the mark, too */
 }
 
 void wf_block_record_write(struct wf_block *block, const char *op)

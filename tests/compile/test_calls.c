@@ -78,6 +78,7 @@ WT_TEST_IN_WORLD(frozen__makes_no_list, w)
 
     WT_ALL(wt_near_tensors(call1(frozen, x), weft_add_scalar(x, 1), WT_EXACT));
     WT_EQ(weft_compiled_get_counts(frozen).captures, 0);
+    WT_ALL(has_reason(frozen, "no list has been made"));
     WT_FAILS(weft_compiled_call(refuses, &x, 1, &y, 1), WEFT_ERR_STATE, "no list fits");
 }
 

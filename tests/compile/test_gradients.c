@@ -210,6 +210,28 @@ WT_TEST_TIMES_IN_WORLD(list_without_a_backward__is_made_again, w, warm_up, 2)
     WT_EQ(weft_compiled_get_counts(compiled).captures, 2);
 }
 
+/* It keeps the tape, of which the list does without. */
+WT_TEST_IN_WORLD(first_backward_that_is_retained__makes_a_list, w)
+{
+    weft_compiled *compiled = wt_compile(cube, NULL, true);
+
+    for (int call = 0; call < 3; call++) {
+        weft_scope *scope = weft_scope_open();
+        struct both b = call_square(w, compiled, cube, NULL, call);
+        weft_tensor *loss = weft_full_tensor(weft_sum_all(b.out[0])),
+                    *other = weft_full_tensor(weft_sum_all(b.plain_out[0]));
+
+        for (int time = 0; time < 2; time++) {
+            WT_ALL((time ? weft_backward(loss) : weft_backward_retain(loss)) == WEFT_OK);
+            WT_ALL((time ? weft_backward(other) : weft_backward_retain(other)) == WEFT_OK);
+        }
+        WT_ALL(wt_same_gradient(b.in[0], b.plain_in[0]));
+        weft_scope_close(scope);
+    }
+    wt_note("%s", weft_compiled_reason(compiled));
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 2);
+}
+
 struct updated {
     weft_module *model;
     weft_optim *optim;

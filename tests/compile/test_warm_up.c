@@ -296,6 +296,31 @@ WT_TEST_IN_WORLD(warm_up__says_why_there_is_no_list, w)
     WT_FAILS(weft_compiled_call(outer, &x, 1, &y, 1), WEFT_ERR_STATE, "within a compiled");
 }
 
+FUNCTION(weight_and_product)
+{
+    out[0] = state;
+    out[1] = weft_matmul(in[0], state);
+    return out[1] ? WEFT_OK : weft_error_status();
+}
+
+/* The first result is no result of the list; backward of the second is recorded. */
+WT_TEST_IN_WORLD(results_from_outside__need_no_backward, w)
+{
+    weft_tensor *weight =
+        weft_set_requires_grad(weft_detach(wt_spread(w, wt_whole(WEFT_F32, 4, 4, 4), "R")), true);
+    weft_compiled *compiled = wt_compile(weight_and_product, weight, true);
+
+    for (int k = 0; k < 3; k++) {
+        weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, k, 4, 4), "S(0)"), *y[2];
+
+        if (k == 0) WT_ALL(weft_compiled_warm_up(compiled, &x, 1, 2) == WEFT_OK);
+        WT_ALL(weft_compiled_call(compiled, &x, 1, y, 2) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y[1], weft_matmul(x, weight), WT_EXACT));
+        wt_backward_of_results(&y[1], 1);
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).replays, 3);
+}
+
 /* What calls may not record, a warm-up does. */
 WT_TEST_TIMES_IN_WORLD(frozen_function__runs_the_lists_of_its_warm_up, w, i, 4)
 {

@@ -38,6 +38,30 @@ WT_TEST_IN_WORLD(inputs_that_lie_otherwise_on_some_ranks__are_noticed_by_all, w)
     WT_EQ(weft_compiled_get_counts(compiled).replays, 4);
 }
 
+/* Each rank wraps a shard that lies as it likes; made contiguous, it is a copy on some ranks alone.
+ */
+static weft_tensor *wrapped(struct wt_world *w, int k, bool transposed)
+{
+    weft_tensor *local = wt_whole(WEFT_F32, k + wt_rank(), 4, 4);
+
+    return weft_from_local(transposed ? weft_transpose(local, 0, 1) : local, w->mesh,
+                           (weft_placement[]){weft_shard(0)}, NULL);
+}
+
+WT_TEST_TIMES_IN_WORLD(shards_that_ranks_have_wrapped__are_noticed_by_all, w, made_contiguous, 2)
+{
+    weft_compiled *compiled = wt_compile(double_it, NULL, true);
+
+    for (int k = 0; k < 6; k++) {
+        weft_tensor *x = wrapped(w, k, k % 2 && wt_rank() % 2), *y;
+
+        if (made_contiguous) x = weft_contiguous(x);
+        WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_mul_scalar(x, 2), WT_EXACT));
+    }
+    WT_EQ(weft_compiled_get_counts(compiled).captures, made_contiguous || wt_ranks() == 1 ? 1 : 2);
+}
+
 struct weights {
     weft_tensor *t[2];
 };

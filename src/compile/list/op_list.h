@@ -136,6 +136,7 @@ struct wf_list_gradient {
     int64_t distance; /* so many bytes behind that of the leaf which is its index */
     struct wf_grad_hook *hook;
     bool reduced, all_reduced; /* as the leaf's state and the hook say when the list has run */
+    weft_tensor *made;         /* in a run, until the leaf has it */
 };
 
 struct wf_op_list {

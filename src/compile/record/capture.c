@@ -219,8 +219,6 @@ static struct wf_variant *new_variant(const struct wf_captured_function *f, stru
     variant->graph = f->graph;
     variant->guards = guards;
     wf_guards_take_externals(guards, &c->recorder);
-    for (int i = 0; i < guards->n_modules; i++)
-        variant->of_replicas |= wf_module_view_hook(guards->modules[i].module) != NULL;
     variant->forward = c->recorder.list;
     variant->steps = wf_op_list_steps(variant->forward);
     c->recorder.list = NULL;

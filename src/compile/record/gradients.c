@@ -75,10 +75,9 @@ void wf_recording_end_gradients(struct wf_list_recorder *r)
 
     for (int i = 0; i < list->n_gradients; i++) {
         struct wf_list_gradient *gradient = &list->gradients[i];
-        struct wf_storage *storage =
-            gradient->storage >= 0 ? &list->storages[gradient->storage] : NULL;
+        struct wf_storage *storage;
 
-        if (gradient->leaf->refs == 1 && !storage) {
+        if (gradient->leaf->refs == 1 && gradient->storage < 0) {
             weft_release(gradient->leaf);
             continue;
         }
@@ -87,6 +86,7 @@ void wf_recording_end_gradients(struct wf_list_recorder *r)
             gradient->all_reduced = gradient->leaf->grad_state->hook->reduced;
         }
         if (gradient->leaf->grad) gradient->at = wf_recording_operand(r, gradient->leaf->grad);
+        storage = gradient->storage >= 0 ? &list->storages[gradient->storage] : NULL;
         if (storage && storage->kind == WF_STORAGE_GRADIENT && storage->index == i)
             storage->index = n;
         list->gradients[n++] = *gradient;
@@ -101,7 +101,7 @@ static bool lies_as_before(const struct wf_op_list *list, const struct wf_list_g
     const struct wf_storage *storage = &list->storages[gradient->storage];
     const weft_tensor *grad = gradient->leaf->grad, *first;
 
-    if (storage->kind != WF_STORAGE_GRADIENT) return false;
+    if (storage->kind != WF_STORAGE_GRADIENT) return true; /* in segments alone, which compare */
     first = list->gradients[storage->index].leaf->grad;
     return first && first->block == grad->block &&
            (const char *)grad->data - (const char *)first->data == gradient->distance;
@@ -132,7 +132,8 @@ const char *wf_gradients_differ(const struct wf_op_list *list)
 
         if (wf_leaf_hook(gradient->leaf) != gradient->hook)
             return "another hook, or none, is told of a leaf's gradient";
-        if ((state && state->reduced) != gradient->was_reduced)
+        if (state && (gradient->had || state->hook->check_before_walk) &&
+            state->reduced != gradient->was_reduced)
             return "a leaf's gradient was final when the call began, or is now";
     }
     return NULL;

@@ -88,6 +88,7 @@ void wf_guards_add_module(struct wf_guards *guards, const weft_module *m)
         if (guards->modules[i].module == m) return;
     guards->modules = wf_array_grow(guards->modules, guards->n_modules, sizeof *guards->modules);
     guarded = &guards->modules[guards->n_modules++];
+    guards->of_replicas |= wf_module_view_hook(m) != NULL;
     watch = wf_module_watch((weft_module *)(uintptr_t)m);
     *guarded = (struct wf_guarded_module){.module = m,
                                           .watch = watch,

@@ -37,6 +37,7 @@ struct wf_guards {
     int n_externals;
     struct wf_guarded_module *modules; /* that the function has called */
     int n_modules;
+    bool of_replicas; /* some module is one: a plain input may have another shape on each */
 };
 
 struct wf_guards *wf_guards_new(weft_tensor *const *in, int n_in, int n_out);

@@ -81,22 +81,33 @@ static weft_tensor *number_behind(struct wf_taped_call *call, weft_tensor *const
     return number;
 }
 
-static weft_status walk_inner_tape(struct wf_taped_call *call)
+static weft_tensor *number_behind_all_results(struct wf_taped_call *call)
 {
-    weft_tensor *some[WF_NODE_INPUTS], *numbers[WF_NODE_INPUTS], *root;
+    weft_tensor *some[WF_NODE_INPUTS], *numbers[WF_NODE_INPUTS];
     int n = 0, n_numbers = 0, first = 0, n_out = call->captured.n_out;
 
     for (int i = 0; i < n_out; i++) {
         if (call->variant->forward->results[i].requires_grad) some[n++] = call->captured.out[i];
         if (n == 0 || (n < WF_NODE_INPUTS && i + 1 < n_out)) continue;
         numbers[n_numbers] = number_behind(call, some, n, first);
-        if (!numbers[n_numbers++]) return weft_error_status();
+        if (!numbers[n_numbers++]) return NULL;
         first = i + 1;
         n = 0;
     }
-    root = n_numbers == 1 ? numbers[0] : number_behind(call, numbers, n_numbers, -1);
-    if (!root) return weft_error_status();
-    return wf_backward_is_retained ? weft_backward_retain(root) : weft_backward(root);
+    return n_numbers == 1 ? numbers[0] : number_behind(call, numbers, n_numbers, -1);
+}
+
+/* The numbers hold the tape, which nobody may when it is asked what the function keeps. */
+static weft_status walk_inner_tape(struct wf_taped_call *call)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *root = number_behind_all_results(call);
+    weft_status status = !root                     ? weft_error_status()
+                         : wf_backward_is_retained ? weft_backward_retain(root)
+                                                   : weft_backward(root);
+
+    weft_scope_close(scope);
+    return status;
 }
 
 /* ---- the first backward: recorded ---- */
@@ -116,6 +127,7 @@ static void add_results(struct wf_variant *variant, struct wf_list_recorder *r,
     struct wf_op_list *list = r->list;
     int n = r->n_deliveries;
 
+    wf_variant_free_targets(variant); /* of an earlier walk of the same tape */
     list->results = wf_calloc((size_t)n + 1, sizeof *list->results);
     variant->targets = wf_calloc((size_t)n + 1, sizeof *variant->targets);
     variant->n_targets = list->n_results = n;
@@ -262,6 +274,7 @@ static weft_status record_and_plan(struct wf_taped_call *call, const struct wf_t
     struct wf_variant *variant = call->variant;
     bool is_first = !variant->backward && !variant->unusable;
 
+    WF_TRY(wf_taped_call_add_missing_gradients(call));
     WF_TRY(make_gradients_inputs(call));
     WF_TRY(record_backward(call, node, in_grads));
     if (!is_first || !variant->backward) return WEFT_OK;

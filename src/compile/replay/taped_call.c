@@ -10,10 +10,21 @@
 #include "ops/dispatch_op.h"
 #include <weft/ops.h>
 
+/* The scope in which the call was made has the handle until it closes, but not the tape behind it,
+ * which a backward may have retained. */
+static void drop_tape_of_result(weft_tensor *result)
+{
+    if (result && result->node && !result->node->used) {
+        wf_tape_node_release(result->node);
+        result->node = NULL;
+    }
+    weft_release(result);
+}
+
 void wf_captured_forward_drop_tape(struct wf_captured_forward *captured)
 {
     for (int i = 0; i < captured->n_in; i++) weft_release(captured->aliases[i]);
-    for (int i = 0; i < captured->n_out; i++) weft_release(captured->out[i]);
+    for (int i = 0; i < captured->n_out; i++) drop_tape_of_result(captured->out[i]);
     captured->n_in = captured->n_out = 0;
 }
 
@@ -116,8 +127,7 @@ static weft_tensor *new_zeros(struct wf_layout *layout)
     return zeros;
 }
 
-/* Of results that backward did not come from: so one backward list serves every case. */
-static weft_status add_missing_gradients(struct wf_taped_call *call)
+weft_status wf_taped_call_add_missing_gradients(struct wf_taped_call *call)
 {
     const struct wf_variant *variant = call->variant;
 
@@ -307,6 +317,7 @@ static weft_status replay_backward(struct wf_taped_call *call, const struct wf_t
     double began = wf_monotonic_seconds();
     const char *why;
 
+    WF_TRY(wf_taped_call_add_missing_gradients(call));
     WF_TRY(bring_gradients_to_layouts(call));
     WF_TRY(check_unmodified(call));
     WF_TRY(wf_taped_call_check_hooks(call));
@@ -336,14 +347,13 @@ static void vjp_compiled_call(const struct wf_tape_node *node, weft_tensor *grad
                               weft_tensor **in_grads)
 {
     struct wf_taped_call *call = node->context;
-    weft_status status = add_missing_gradients(call);
+    weft_status status;
 
     (void)grad;
     release_input_grads(call);
     wf_taped_call_begin_backward(call);
-    if (status == WEFT_OK)
-        status = call->is_capture ? wf_taped_call_capture_backward(call, node, in_grads)
-                                  : replay_backward(call, node, in_grads);
+    status = call->is_capture ? wf_taped_call_capture_backward(call, node, in_grads)
+                              : replay_backward(call, node, in_grads);
     if (status == WEFT_OK) status = wf_taped_call_notify_leaves(call);
     release_grads(call);
     if (status == WEFT_OK) add_missing_input_gradients(call, in_grads);
@@ -501,19 +511,25 @@ void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_capture
     record_nodes(call, in, out);
 }
 
-weft_status wf_taped_call_warm_up(const weft_tensor *result)
+static struct wf_taped_call *call_of_results(weft_tensor *const *results, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (results[i] && results[i]->node && results[i]->node->vjp == vjp_result)
+            return results[i]->node->context;
+    return NULL;
+}
+
+weft_status wf_taped_call_warm_up(weft_tensor *const *results, int n)
 {
     weft_tensor *in_grads[WF_NODE_INPUTS] = {0};
-    struct wf_taped_call *call;
+    struct wf_taped_call *call = call_of_results(results, n);
     weft_scope *scope;
     weft_status status;
 
-    if (!result || !result->node || result->node->vjp != vjp_result) return WEFT_OK;
-    call = result->node->context;
+    if (!call) return WEFT_OK;
     scope = weft_scope_open();
     weft_no_grad_open();
-    status = add_missing_gradients(call);
-    if (status == WEFT_OK) status = wf_taped_call_capture_backward(call, NULL, in_grads);
+    status = wf_taped_call_capture_backward(call, NULL, in_grads);
     (void)weft_no_grad_close();
     weft_scope_close(scope);
     release_grads(call);

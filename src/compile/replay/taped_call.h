@@ -25,9 +25,9 @@ void wf_taped_call_take_own_writes(struct wf_taped_call *call);
 void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_captured_forward *captured,
                                    weft_tensor *const *in, weft_tensor **out, struct wf_undo *undo);
 
-/** Record the backward of the warm-up that gave this result, without gradients for anybody. Nothing
- * for the result of something else. */
-weft_status wf_taped_call_warm_up(const weft_tensor *result);
+/** Record the backward of the warm-up that gave these results, without gradients for anybody.
+ * Nothing where none of them has one. */
+weft_status wf_taped_call_warm_up(weft_tensor *const *results, int n);
 
 /** What a run may do at the deliver nodes of the backward list, which is ready to run. */
 void wf_variant_plan_deliveries(struct wf_variant *variant);
@@ -69,6 +69,8 @@ struct wf_taped_call {
 
 /** A handle of the open scope to the same bytes. */
 weft_tensor *wf_taped_call_handle_of(const weft_tensor *t);
+/** Zeros for results that backward did not come from: so one backward list serves every case. */
+weft_status wf_taped_call_add_missing_gradients(struct wf_taped_call *call);
 /** Room for the blocks that the backward list reads. */
 void wf_taped_call_make_room_for_blocks(struct wf_taped_call *call);
 

@@ -105,24 +105,33 @@ static void make_results(const struct wf_op_list *list, const struct wf_program_
     }
 }
 
+static bool stays_as_it_is(const struct wf_list_gradient *gradient)
+{
+    return gradient->at.storage >= 0 && gradient->at.storage == gradient->storage;
+}
+
+/* All are made before the first is put in its place: one may lie where another leaf's was. */
 static void set_gradients(const struct wf_op_list *list, const struct wf_program_run *run,
                           weft_tensor *const *in)
 {
     for (int i = 0; i < list->n_gradients; i++) {
-        const struct wf_list_gradient *gradient = &list->gradients[i];
-        weft_tensor *grad = NULL;
+        struct wf_list_gradient *gradient = &list->gradients[i];
+
+        if (gradient->at.storage < 0 || stays_as_it_is(gradient)) continue;
+        gradient->made = weft_retain(new_result_handle(list, run, &gradient->at, in));
+        wf_block_recategorize(gradient->made->block, WF_MEM_GRADIENTS);
+    }
+    for (int i = 0; i < list->n_gradients; i++) {
+        struct wf_list_gradient *gradient = &list->gradients[i];
 
         if (gradient->hook) {
             gradient->leaf->grad_state->reduced = gradient->reduced;
             gradient->hook->reduced = gradient->all_reduced;
         }
-        if (gradient->at.storage >= 0 && gradient->at.storage == gradient->storage) continue;
-        if (gradient->at.storage >= 0) {
-            grad = weft_retain(new_result_handle(list, run, &gradient->at, in));
-            wf_block_recategorize(grad->block, WF_MEM_GRADIENTS);
-        }
+        if (stays_as_it_is(gradient)) continue;
         weft_release(gradient->leaf->grad);
-        gradient->leaf->grad = grad;
+        gradient->leaf->grad = gradient->made;
+        gradient->made = NULL;
     }
 }
 
@@ -139,6 +148,16 @@ static void note_uses(const struct wf_variant *variant, weft_tensor *const *in)
     wf_note_unrecorded_use(in, variant->guards->n_in);
     for (int i = 0; i < variant->guards->n_externals; i++)
         wf_note_unrecorded_use(&variant->guards->externals[i].tensor, 1);
+}
+
+static void note_made(const struct wf_op_list *list, const struct wf_program_run *run,
+                      weft_tensor *const *out)
+{
+    for (int i = 0; i < list->n_results; i++) {
+        int s = list->results[i].at.storage;
+
+        if (s >= 0 && run->kept[s]) wf_note_made_tensor(out[i]);
+    }
 }
 
 weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in, weft_tensor **out)
@@ -165,8 +184,7 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
     wf_input_copies_release(&copies, &run);
     wf_step_draws_advance(list->draws);
     make_results(list, &run, in, out);
-    for (int i = 0; i < list->n_results && wf_recompute_uses; i++)
-        if (out[i] && run.kept[list->results[i].at.storage]) wf_note_made_tensor(out[i]);
+    if (wf_recompute_uses) note_made(list, &run, out);
     if (variant->differentiable) call = wf_taped_call_record(variant, &run, in, out);
     record_writes(variant, &run, in);
     if (call) wf_taped_call_take_own_writes(call);
@@ -235,7 +253,7 @@ static weft_status improve_and_plan(struct wf_variant *variant, struct wf_op_lis
 /* What a rank says of its lists. */
 struct verdict {
     uint64_t collectives[2]; /* of forward and backward */
-    int32_t usable;
+    int32_t has_backward, usable;
     char why[WF_REASON_BYTES];
 };
 
@@ -243,7 +261,8 @@ struct verdict {
  * collectives differ are of no use. */
 void wf_variant_agree_on_use(struct wf_variant *variant)
 {
-    struct verdict mine = {.usable = !variant->unusable}, *all;
+    struct verdict mine = {.has_backward = variant->backward != NULL, .usable = !variant->unusable},
+                   *all;
     struct wf_comm *comm = wf_mesh_all_axes_comm(variant->mesh);
     int ranks = comm ? wf_comm_size(comm) : 1;
 
@@ -259,7 +278,8 @@ void wf_variant_agree_on_use(struct wf_variant *variant)
     for (int r = 0; r < ranks && !variant->unusable; r++)
         if (!all[r].usable)
             variant->unusable = wf_strdup(all[r].why);
-        else if (memcmp(all[r].collectives, mine.collectives, sizeof mine.collectives) != 0)
+        else if (all[r].has_backward != mine.has_backward ||
+                 memcmp(all[r].collectives, mine.collectives, sizeof mine.collectives) != 0)
             variant->unusable = wf_strdup("ranks would do other collectives than each other");
     wf_free(all);
 }
@@ -288,6 +308,14 @@ weft_status wf_variant_finish(struct wf_variant *variant)
     return WEFT_OK;
 }
 
+void wf_variant_free_targets(struct wf_variant *variant)
+{
+    for (int i = 0; i < variant->n_targets; i++) weft_release(variant->targets[i].leaf);
+    wf_free(variant->targets);
+    variant->targets = NULL;
+    variant->n_targets = 0;
+}
+
 void wf_variant_release(struct wf_variant *variant)
 {
     if (!variant || --variant->refs > 0) return;
@@ -301,8 +329,7 @@ void wf_variant_release(struct wf_variant *variant)
     wf_op_list_free(variant->forward);
     wf_op_list_free(variant->backward);
     wf_guards_free(variant->guards);
-    for (int i = 0; i < variant->n_targets; i++) weft_release(variant->targets[i].leaf);
-    wf_free(variant->targets);
+    wf_variant_free_targets(variant);
     wf_free(variant->gradient_layouts);
     wf_free(variant->passes_off);
     if (variant->mesh) weft_mesh_release(variant->mesh);

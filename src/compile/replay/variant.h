@@ -28,9 +28,8 @@ struct wf_variant {
     struct wf_op_list *forward_moves,
         *backward_moves; /* as they were before lowering, for printing */
     struct wf_program *forward_program, *backward_program; /* NULL: not ready */
-    uint64_t steps;      /* wf_op_list_steps of the forward list, as it was recorded */
-    bool differentiable; /* some result requires a gradient */
-    bool of_replicas; /* data parallelism: a plain input may have another shape on each replica */
+    uint64_t steps;             /* wf_op_list_steps of the forward list, as it was recorded */
+    bool differentiable;        /* some result requires a gradient */
     int calls_without_backward; /* since it was recorded, while the first backward has not come */
     struct wf_saved_bytes saved;
     bool reaches[WF_COMPILED_INPUTS]; /* backward from some result: these inputs */
@@ -50,6 +49,9 @@ struct wf_variant {
 };
 
 void wf_variant_release(struct wf_variant *variant); /* NULL is allowed */
+
+/** Forget what the backward list gives; with the results of the list. */
+void wf_variant_free_targets(struct wf_variant *variant);
 
 /** Its lists are there and may run. */
 bool wf_variant_is_ready(const struct wf_variant *variant);

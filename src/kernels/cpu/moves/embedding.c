@@ -48,7 +48,14 @@ static int64_t index_at(const struct wf_kernel_call *k, const void *index, int64
     return k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
 }
 
-/** Row of this rank's box that holds global row index[i], -1 where another rank has it. */
+/** Row of this rank's box that holds this row of the global table; -1: another rank has it. */
+static int64_t local_row(const struct lookup *p, int64_t index)
+{
+    int64_t first = p->table->offset[p->rows];
+
+    return index >= first && index < first + p->table->shape[p->rows] ? index - first : -1;
+}
+
 static int64_t local_row_of_index(const struct wf_kernel_call *k, const struct lookup *p,
                                   const void *index, int64_t i)
 {
@@ -57,8 +64,7 @@ static int64_t local_row_of_index(const struct wf_kernel_call *k, const struct l
     if (row < 0 || row >= p->table->global[p->rows])
         WF_DIE("%s: index %lld at position %lld is outside the table of %lld rows", k->op,
                (long long)row, (long long)i, (long long)p->table->global[p->rows]);
-    row -= p->table->offset[p->rows];
-    return row >= 0 && row < p->table->shape[p->rows] ? row : -1;
+    return local_row(p, row);
 }
 
 /** Which of the tables index i looks in. */
@@ -71,10 +77,10 @@ static int64_t table_of_index(const struct lookup *p, int64_t i)
 static void ask_for_row(const struct wf_kernel_call *k, const struct lookup *p, const void *index,
                         int64_t i, const char *table, int64_t row_step)
 {
-    int64_t row = index_at(k, index, i) - p->table->offset[p->rows],
-            before = index_at(k, index, i - 1) - p->table->offset[p->rows];
+    int64_t row = local_row(p, index_at(k, index, i)),
+            before = local_row(p, index_at(k, index, i - 1));
 
-    if (row >= 0 && row < p->table->shape[p->rows])
+    if (row >= 0)
         wf_prefetch_row(table, before * row_step, row * row_step,
                         p->table->shape[p->rows + 1] * p->bytes);
 }
