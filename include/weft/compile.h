@@ -48,9 +48,8 @@ typedef struct weft_compile_config {
      */
     bool dynamic;
     int most_variants; /* lists for different inputs; 0: 8. Beyond them calls run the function */
-    /* a warm-up alone makes lists; a call that none fits */
-    bool frozen;       /* runs the function, */
-    bool frozen_error; /* or fails */
+    bool frozen;       /* calls make no list: where none of a warm-up fits, the function runs */
+    bool frozen_error; /* the same, but there the call fails */
     /** Names of passes that are left out, "fuse,cse"; "+pipeline" runs one that is off by itself,
      *  "+pipeline!" even where the model of cost says that it does not pay. NULL: none. */
     const char *passes_off;
@@ -91,7 +90,8 @@ WEFT_API weft_compiled *weft_compile(weft_compiled_function *function, void *sta
  *
  * ranks: as the function. With fullgraph one that fails on a rank while its list is made fails on
  *        all of the mesh of its first input that has one.
- * gives: n_out results in `out`, of the open scope; NULL where the function gave NULL
+ * gives: n_out results in `out`, another list than `in`, of the open scope; NULL where the function
+ *        gave NULL
  * fails: as the function; WEFT_ERR_STATE with fullgraph where it cannot be one list, and with
  *        frozen_error where no list fits
  */
@@ -104,7 +104,8 @@ WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *co
  * changed is put back: elements written in place, gradients of leaves, states and counts of
  * optimizers, generators. No gradient hook hears of it. What C code keeps of its own, and what it
  * writes through an address (weft_data), stays as the function left it. Nothing where a list fits
- * already, or WEFT_COMPILE says that none is used. `results`: how many calls will ask for.
+ * already that has its backward, or WEFT_COMPILE says that none is used. `results`: how many calls
+ * will ask for.
  *
  * Copies of all that is written are held meanwhile. ranks: as the function
  * fails: as the function; WEFT_ERR_STATE where no list can be made (the limit, what breaks

@@ -8,10 +8,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "comm/comm.h"
 #include "compile/compiled.h"
 #include "compile/list/print_list.h"
 #include "compile/tools/backend.h"
 #include "device/capture.h"
+#include "mesh/mesh.h"
 #include "tensor/tensor.h"
 
 weft_compiled *weft_compile(weft_compiled_function *function, void *state,
@@ -159,10 +161,14 @@ bool wf_compiled_may_warm_up(const weft_compiled *compiled)
     return compiled->failed < MOST_TRIES && wf_compiled_has_room(compiled);
 }
 
+static bool is_frozen(const weft_compiled *compiled)
+{
+    return compiled->config.frozen || compiled->config.frozen_error;
+}
+
 bool wf_compiled_may_capture(const weft_compiled *compiled)
 {
-    return !compiled->config.frozen && !compiled->config.frozen_error &&
-           wf_compiled_may_warm_up(compiled);
+    return !is_frozen(compiled) && wf_compiled_may_warm_up(compiled);
 }
 
 /* Lists of the same steps that there are already: from the second on, or with `dynamic`, another is
@@ -176,17 +182,33 @@ static bool is_another_size(const weft_compiled *compiled, uint64_t steps)
     return same >= (compiled->config.dynamic ? 1 : 2);
 }
 
-void wf_compiled_count_list(weft_compiled *compiled, uint64_t steps)
+static void count_list(weft_compiled *compiled, bool another_size)
 {
-    if (is_another_size(compiled, steps))
+    if (another_size)
         compiled->counts.plans++;
     else
         compiled->counts.captures++;
 }
 
+void wf_compiled_count_list(weft_compiled *compiled, uint64_t steps)
+{
+    count_list(compiled, is_another_size(compiled, steps));
+}
+
+/* A shard that one rank copies another may not: the steps of ranks differ, what they count may not.
+ */
+static bool is_another_size_on_all_ranks(const weft_compiled *compiled,
+                                         const struct wf_variant *variant)
+{
+    struct wf_comm *comm = wf_mesh_all_axes_comm(variant->mesh);
+    bool here = is_another_size(compiled, variant->steps);
+
+    return comm && wf_comm_size(comm) > 1 ? wf_comm_least(comm, here) : here;
+}
+
 static void add_variant(weft_compiled *compiled, struct wf_variant *variant)
 {
-    wf_compiled_count_list(compiled, variant->steps);
+    count_list(compiled, is_another_size_on_all_ranks(compiled, variant));
     if (compiled->n_variants == MOST_LISTS) /* the one that was used longest ago */
         wf_variant_release(compiled->variants[--compiled->n_variants]);
     compiled->variants =
@@ -252,6 +274,13 @@ weft_status wf_compiled_check_inputs(const weft_compiled *compiled, weft_tensor 
     return WEFT_OK;
 }
 
+/* Else the list is recorded anew, for which there is room when it has gone. */
+static bool waits_for_backward(const weft_compiled *compiled, struct wf_variant *variant)
+{
+    return ++variant->calls_without_backward < compiled->patience || is_frozen(compiled) ||
+           compiled->failed >= MOST_TRIES;
+}
+
 static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                  weft_tensor **out, int n_out)
 {
@@ -260,8 +289,11 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
 
     WF_TRY(wf_compiled_check_inputs(compiled, in, n_in, n_out));
     WF_NEED(out || n_out == 0, WEFT_ERR_ARG, "compiled call: no room for %d results", n_out);
+    WF_NEED(!n_in || !n_out || in != out, WEFT_ERR_ARG,
+            "compiled call: results are asked for where the inputs stand");
     compiled->counts.calls++;
-    if (wf_recorder || wf_compile_disabled_regions || wf_capture_is_open()) {
+    if (wf_recorder || wf_others_may_record || wf_compile_disabled_regions ||
+        wf_capture_is_open()) {
         snprintf(compiled->reason, sizeof compiled->reason,
                  "it is part of what is recorded, or of what is not compiled");
         return wf_compiled_call_function(compiled, in, n_in, out, n_out);
@@ -283,10 +315,10 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
         snprintf(compiled->reason, sizeof compiled->reason, "%s", variant->unusable);
         return wf_compiled_call_without_list(compiled, in, n_in, out, n_out);
     }
-    if (variant && (++variant->calls_without_backward < compiled->patience ||
-                    !wf_compiled_may_capture(compiled))) {
+    if (variant && waits_for_backward(compiled, variant)) {
         snprintf(compiled->reason, sizeof compiled->reason, "its first backward has not come yet");
-        return wf_compiled_call_function(compiled, in, n_in, out, n_out);
+        return (is_frozen(compiled) ? wf_compiled_call_without_list
+                                    : wf_compiled_call_function)(compiled, in, n_in, out, n_out);
     }
     if (variant) {
         snprintf(compiled->reason, sizeof compiled->reason, "no backward came after its capture");

@@ -10,7 +10,8 @@
 
 enum { MOST_VARIANTS = 8, MOST_TRIES = 2, MOST_LISTS = 64, RECORD_AFTER_DIFFERENCE = 4 };
 
-/* A list whose first backward has not come by then (its loss was dropped) is recorded anew. */
+/* A list whose first backward has not come by then (its loss was dropped) is recorded anew; twice
+ * as many for the next one. */
 enum { CALLS_BEFORE_BACKWARD = 16 };
 
 struct weft_compiled {
@@ -27,8 +28,8 @@ struct weft_compiled {
     int fitting_room; /* ranks */
     int to_record;    /* a call went another way: so many more are recorded, or until one is new */
     int failed;       /* captures that gave no list */
-    int dropped;      /* lists whose backward did not come, */
-    int patience;     /* in so many calls; twice as many after each */
+    int dropped;      /* lists that were made anew, since their backward did not come */
+    int patience;     /* how many calls it has to come in */
     bool warned;
     enum wf_compile_level level;
     weft_compiled_counts counts;

@@ -14,7 +14,7 @@ static bool has_list(weft_compiled *compiled, weft_tensor *const *in, int n_in, 
     variant = wf_compiled_find_variant(compiled, in, n_in, n_out);
     if (!variant) return false;
     if (wf_variant_is_ready(variant) || variant->unusable) return true;
-    if (wf_compiled_may_warm_up(compiled)) wf_compiled_drop_first_variant(compiled);
+    if (compiled->failed < MOST_TRIES) wf_compiled_drop_first_variant(compiled);
     return false;
 }
 
@@ -57,7 +57,7 @@ weft_status weft_compiled_warm_up(weft_compiled *compiled, weft_tensor *const *i
                                   int results)
 {
     WF_TRY(wf_compiled_check_inputs(compiled, in, n_in, results));
-    WF_NEED(!wf_recorder && !wf_compile_disabled_regions, WEFT_ERR_STATE,
+    WF_NEED(!wf_recorder && !wf_others_may_record && !wf_compile_disabled_regions, WEFT_ERR_STATE,
             "compiled %s: warm-up within a compiled function, or where nothing is compiled",
             compiled->name);
     if (compiled->level < WF_LEVEL_AOT) return WEFT_OK; /* no call uses a list */

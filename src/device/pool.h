@@ -127,7 +127,8 @@ static inline void wf_block_release(struct wf_block *block)
 /**
  * On this rank `copy` is a copy of `of`, where ranks with other strides use a view of `of`: from
  * now on a write to either raises the version of both, so that backward sees the same writes on all
- * ranks. Holds no reference; ends when either block ends. `copy` shares with no other block yet.
+ * ranks. It is also marked WF_BLOCK_WRAPPED if `of` is. Holds no reference; ends when either block
+ * ends. `copy` shares with no other block yet.
  */
 void wf_block_share_version(struct wf_block *of, struct wf_block *copy);
 

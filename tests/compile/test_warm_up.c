@@ -321,6 +321,38 @@ WT_TEST_IN_WORLD(results_from_outside__need_no_backward, w)
     WT_EQ(weft_compiled_get_counts(compiled).replays, 3);
 }
 
+/* An input that is given back has the tape of another compiled function. */
+FUNCTION(input_and_product)
+{
+    out[0] = in[0];
+    out[1] = weft_matmul(in[0], state);
+    return out[1] ? WEFT_OK : weft_error_status();
+}
+
+WT_TEST_IN_WORLD(inputs_of_another_function__are_left_alone, w)
+{
+    weft_tensor *weights[2], *y[2];
+    weft_compiled *first, *second;
+
+    for (int i = 0; i < 2; i++)
+        weights[i] = weft_set_requires_grad(
+            weft_detach(wt_spread(w, wt_whole(WEFT_F32, 4 + i, 4, 4), "R")), true);
+    first = wt_compile(weight_and_product, weights[0], true);
+    second = wt_compile(input_and_product, weights[1], true);
+    for (int k = 0; k < 3; k++) {
+        weft_tensor *x = wt_spread(w, wt_whole(WEFT_F32, k, 4, 4), "S(0)"), *h[2];
+
+        WT_ALL(weft_compiled_call(first, &x, 1, h, 2) == WEFT_OK);
+        WT_ALL(weft_compiled_warm_up(second, &h[1], 1, 2) == WEFT_OK);
+        WT_ALL(weft_grad(weights[0]) == NULL);
+        WT_ALL(weft_compiled_call(second, &h[1], 1, y, 2) == WEFT_OK);
+        wt_backward_of_results(&y[1], 1);
+        WT_ALL(weft_grad(weights[0]) != NULL && weft_grad(weights[1]) != NULL);
+        for (int i = 0; i < 2; i++) weft_zero_grad(weights[i]);
+    }
+    WT_EQ(weft_compiled_get_counts(second).replays, 3);
+}
+
 /* What calls may not record, a warm-up does. */
 WT_TEST_TIMES_IN_WORLD(frozen_function__runs_the_lists_of_its_warm_up, w, i, 4)
 {

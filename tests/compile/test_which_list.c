@@ -62,25 +62,46 @@ WT_TEST_TIMES_IN_WORLD(shards_that_ranks_have_wrapped__are_noticed_by_all, w, ma
     WT_EQ(weft_compiled_get_counts(compiled).captures, made_contiguous || wt_ranks() == 1 ? 1 : 2);
 }
 
+FUNCTION(make_contiguous) { GIVE(weft_contiguous(in[0])); }
+
+/* What one function gives, another takes. */
+WT_TEST_IN_WORLD(results_of_wrapped_shards__are_wrapped, w)
+{
+    weft_compiled *first = wt_compile(make_contiguous, NULL, true);
+    weft_compiled *second = wt_compile(double_it, NULL, true);
+
+    for (int k = 0; k < 4; k++) {
+        weft_tensor *x = wrapped(w, k, wt_rank() % 2), *h, *y;
+
+        WT_ALL(weft_compiled_call(first, &x, 1, &h, 1) == WEFT_OK);
+        WT_ALL(weft_compiled_call(second, &h, 1, &y, 1) == WEFT_OK);
+        WT_ALL(wt_near_tensors(y, weft_mul_scalar(x, 2), WT_EXACT));
+    }
+    WT_EQ(weft_compiled_get_counts(second).replays, 3);
+}
+
 struct weights {
     weft_tensor *t[2];
+    weft_compiled *within; /* NULL: none */
 };
 
 FUNCTION(reduce_within)
 {
     struct weights *weights = state;
+    weft_tensor *h = weft_matmul(in[0], weights->t[0]), *given = h;
 
-    out[0] = weft_full_tensor(
-        weft_sum_all(weft_matmul(weft_matmul(in[0], weights->t[0]), weights->t[1])));
+    if (weights->within && weft_compiled_call(weights->within, &given, 1, &h, 1) != WEFT_OK)
+        return weft_error_status();
+    out[0] = weft_full_tensor(weft_sum_all(weft_matmul(h, weights->t[1])));
     if (!out[0] || weft_backward(out[0]) != WEFT_OK) return weft_error_status();
     return weft_reduce_gradients(weights->t, 2);
 }
 
 /* Where no more lists are made, a rank that none fits runs beside others that follow one: the sums
  * of gradients are the same messages. */
-WT_TEST_IN_WORLD(segments_that_fit_on_some_ranks__send_the_same_messages, w)
+WT_TEST_TIMES_IN_WORLD(segments_that_fit_on_some_ranks__send_the_same_messages, w, nested, 2)
 {
-    struct weights by[2];
+    struct weights by[2] = {{.within = nested ? wt_compile(double_it, NULL, true) : NULL}};
     weft_compiled *compiled =
         wt_own(weft_compile(reduce_within, &by[0], (weft_compile_config){.most_variants = 1}));
 
@@ -94,7 +115,9 @@ WT_TEST_IN_WORLD(segments_that_fit_on_some_ranks__send_the_same_messages, w)
         WT_ALL(weft_compiled_call(compiled, &x, 1, &y, 1) == WEFT_OK);
         WT_ALL(reduce_within(&x, 1, &y, 1, &by[1]) == WEFT_OK);
         for (int n = 0; n < 2; n++) {
-            WT_ALL(wt_near_tensors(weft_grad(by[0].t[n]), weft_grad(by[1].t[n]), WT_WITHIN(1e-5)));
+            weft_tensor *want = weft_mul_scalar(weft_grad(by[1].t[n]), nested ? 2 : 1);
+
+            WT_ALL(wt_near_tensors(weft_grad(by[0].t[n]), want, WT_WITHIN(1e-5)));
             for (int i = 0; i < 2; i++) weft_zero_grad(by[i].t[n]);
         }
     }

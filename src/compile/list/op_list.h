@@ -121,6 +121,7 @@ struct wf_list_result {
     int same_as_input;    /* it is this input itself; -1: it is not */
     int same_as_result;   /* it is this earlier result itself; -1: it is not */
     bool requires_grad;
+    bool wrapped; /* its block has the mark WF_BLOCK_WRAPPED */
 };
 
 /** What the list makes of a leaf's gradient; at.storage -1: none is left. */
@@ -132,7 +133,8 @@ struct wf_list_gradient {
     bool was_shared;          /* which something else held too, */
     bool was_reduced;         /* which was final already (wf_grad_state), */
     struct wf_layout *before; /* of this layout; one reference */
-    int storage; /* WF_STORAGE_GRADIENT, which gradients of other leaves may share; -1: none, */
+    int storage;      /* WF_STORAGE_GRADIENT (in segments any), which gradients of other leaves may
+                         share; -1: none, */
     int64_t distance; /* so many bytes behind that of the leaf which is its index */
     struct wf_grad_hook *hook;
     bool reduced, all_reduced; /* as the leaf's state and the hook say when the list has run */

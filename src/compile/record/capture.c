@@ -76,7 +76,11 @@ static void add_results(struct capture *c, weft_tensor *const *out, int n_out)
         if (wf_recording_is_older_handle(&c->recorder, out[i]))
             wf_recording_break(&c->recorder, "a result is an input by a handle from outside: "
                                              "give it as another input, and return that");
+        if (out[i]->node && !out[i]->node->used && out[i]->node->number <= c->recorder.tape_start)
+            wf_recording_break(&c->recorder, "a result with a gradient of its own comes from "
+                                             "outside: give it as an input, and return that");
         result->at = wf_recording_operand(&c->recorder, out[i]);
+        result->wrapped = out[i]->block->flags & WF_BLOCK_WRAPPED;
         if (list->storages[result->at.storage].kind == WF_STORAGE_EXTERNAL &&
             !(out[i]->node && !out[i]->node->used))
             result->outside = weft_retain(out[i]);
@@ -283,6 +287,7 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     wf_redist_wait_all();
     make_aliases(c, in, n_in);
     wf_recording_begin(&c->recorder);
+    c->forward.tape_start = c->recorder.tape_start;
     c->recorder.undo = f->undo;
     c->recorder.base.is_whole = true;
     for (int i = 0; i < n_in; i++)

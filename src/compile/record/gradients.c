@@ -41,12 +41,15 @@ static void note_bytes(struct wf_list_recorder *r, struct wf_list_gradient *grad
                        const weft_tensor *grad)
 {
     int s = wf_recording_find(r, grad->block);
+    const struct wf_storage *of;
 
     gradient->before = wf_layout_retain(grad->layout);
-    gradient->was_shared = s >= 0 || is_shared(grad); /* the other may have let go by now */
     gradient->storage = s >= 0 ? s : add_storage(r, grad, i);
-    gradient->distance = (const char *)grad->data - r->list->storages[gradient->storage].base;
-    if (r->list->storages[gradient->storage].kind != WF_STORAGE_GRADIENT)
+    of = &r->list->storages[gradient->storage];
+    /* with another leaf, too, that may have let go by now */
+    gradient->was_shared = is_shared(grad) || (s >= 0 && of->kind == WF_STORAGE_GRADIENT);
+    gradient->distance = (const char *)grad->data - of->base;
+    if (of->kind != WF_STORAGE_GRADIENT)
         wf_recording_break(r, "a leaf's gradient is also an input, or is read as another tensor");
 }
 

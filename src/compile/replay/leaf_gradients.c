@@ -37,8 +37,8 @@ void wf_taped_call_mark_outstanding(struct wf_taped_call *call)
 {
     int n;
 
-    call->outstanding_at =
-        call->variant->backward ? OUTSTANDING_AT_TARGETS : OUTSTANDING_AT_EXTERNALS;
+    call->outstanding_at = call->variant->backward && !call->is_capture ? OUTSTANDING_AT_TARGETS
+                                                                        : OUTSTANDING_AT_EXTERNALS;
     n = count_leaves(call);
     if (n > call->leaf_room) {
         call->leaf_room = n;

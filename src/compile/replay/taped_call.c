@@ -12,9 +12,9 @@
 
 /* The scope in which the call was made has the handle until it closes, but not the tape behind it,
  * which a backward may have retained. */
-static void drop_tape_of_result(weft_tensor *result)
+static void drop_tape_of_result(weft_tensor *result, uint64_t tape_start)
 {
-    if (result && result->node && !result->node->used) {
+    if (result && result->node && !result->node->used && result->node->number > tape_start) {
         wf_tape_node_release(result->node);
         result->node = NULL;
     }
@@ -24,7 +24,8 @@ static void drop_tape_of_result(weft_tensor *result)
 void wf_captured_forward_drop_tape(struct wf_captured_forward *captured)
 {
     for (int i = 0; i < captured->n_in; i++) weft_release(captured->aliases[i]);
-    for (int i = 0; i < captured->n_out; i++) drop_tape_of_result(captured->out[i]);
+    for (int i = 0; i < captured->n_out; i++)
+        drop_tape_of_result(captured->out[i], captured->tape_start);
     captured->n_in = captured->n_out = 0;
 }
 
@@ -511,18 +512,22 @@ void wf_taped_call_record_captured(struct wf_variant *variant, struct wf_capture
     record_nodes(call, in, out);
 }
 
-static struct wf_taped_call *call_of_results(weft_tensor *const *results, int n)
+/* A result may also be an input, behind which there is another call. */
+static struct wf_taped_call *warm_up_of_results(weft_tensor *const *results, int n)
 {
-    for (int i = 0; i < n; i++)
-        if (results[i] && results[i]->node && results[i]->node->vjp == vjp_result)
-            return results[i]->node->context;
+    for (int i = 0; i < n; i++) {
+        const struct wf_tape_node *node = results[i] ? results[i]->node : NULL;
+
+        if (node && node->vjp == vjp_result && ((struct wf_taped_call *)node->context)->undo)
+            return node->context;
+    }
     return NULL;
 }
 
 weft_status wf_taped_call_warm_up(weft_tensor *const *results, int n)
 {
     weft_tensor *in_grads[WF_NODE_INPUTS] = {0};
-    struct wf_taped_call *call = call_of_results(results, n);
+    struct wf_taped_call *call = warm_up_of_results(results, n);
     weft_scope *scope;
     weft_status status;
 

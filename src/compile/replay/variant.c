@@ -102,6 +102,7 @@ static void make_results(const struct wf_op_list *list, const struct wf_program_
                  : result->outside             ? result->outside
                  : result->at.storage >= 0     ? new_result_handle(list, run, &result->at, in)
                                                : NULL;
+        if (result->wrapped) out[i]->block->flags |= WF_BLOCK_WRAPPED;
     }
 }
 

@@ -66,6 +66,7 @@ struct wf_captured_forward {
     weft_tensor **out;             /* the inner results; n_out of them */
     struct wf_known_block *blocks; /* that are alive, one reference each, and their storages */
     int n_in, n_out, n_blocks;
+    uint64_t tape_start; /* nodes that were on the tape before are not the inner tape's */
 };
 
 /** Release the inner tape, by its inputs and results / all of it. */
