@@ -123,10 +123,11 @@ WT_TEST_IN_WORLD(explain__counts_a_redistribution_and_no_view, w)
 
 /* ---- the levels of WEFT_COMPILE ---- */
 
+/* Of the process: ranks that are threads all set it, between two agreements. */
 static void set_knob(const char **knob, const char *value)
 {
     WT_ALL(true);
-    *knob = value;
+    __atomic_store_n(knob, value, __ATOMIC_RELAXED);
     WT_ALL(true);
 }
 
