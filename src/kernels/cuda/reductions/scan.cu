@@ -161,8 +161,7 @@ __global__ void __launch_bounds__(ROW_WARPS *WARP)
         }
         __syncwarp();
         move_tile<Op, true>(of_a, y, to, p.step[0], rows, first, p.n);
-        __syncwarp();
-    }
+    } /* each lane fills the column next that it has just read */
 }
 
 /* The sum of a thread's value and those of the lanes before it. */
