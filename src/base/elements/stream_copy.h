@@ -28,20 +28,10 @@ static inline void wf_copy_row(void *to, const void *from, size_t bytes)
  *  second-level cache. */
 enum { WF_FAR_TABLE = 1 << 20 };
 
-/** How many rows before its turn a row of such a table is asked for: some 4 KiB. */
-static inline int64_t wf_rows_ahead(int64_t row_bytes)
+/** Asks for a row. */
+static inline void wf_prefetch_row(const void *row, int64_t bytes)
 {
-    int64_t rows = 4096 / row_bytes;
-
-    return rows < 4 ? 4 : rows > 16 ? 16 : rows;
-}
-
-/** Asks for the row at `place` of a table; the processor foresees one that lies beside the row at
- *  `before`, and asking as well only takes time then. */
-static inline void wf_prefetch_row(const char *table, int64_t before, int64_t place, int64_t bytes)
-{
-    if (place - before == bytes || before - place == bytes) return;
-    for (int64_t i = 0; i < bytes; i += WF_LINE) __builtin_prefetch(table + place + i);
+    for (int64_t i = 0; i < bytes; i += WF_LINE) __builtin_prefetch((const char *)row + i);
 }
 
 /** Bytes of a whole result from which on its rows are worth it: less stays in the last cache. */

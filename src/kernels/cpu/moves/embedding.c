@@ -43,28 +43,18 @@ static void lookup_free(void *prep)
     wf_free(p);
 }
 
-static int64_t index_at(const struct wf_kernel_call *k, const void *index, int64_t i)
-{
-    return k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
-}
-
-/** Row of this rank's box that holds this row of the global table; -1: another rank has it. */
-static int64_t local_row(const struct lookup *p, int64_t index)
-{
-    int64_t first = p->table->offset[p->rows];
-
-    return index >= first && index < first + p->table->shape[p->rows] ? index - first : -1;
-}
-
+/** Row of this rank's box that holds global row index[i], -1 where another rank has it. */
 static int64_t local_row_of_index(const struct wf_kernel_call *k, const struct lookup *p,
                                   const void *index, int64_t i)
 {
-    int64_t row = index_at(k, index, i);
+    bool wide = k->in[1]->dtype == WEFT_I64;
+    int64_t row = wide ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
 
     if (row < 0 || row >= p->table->global[p->rows])
         WF_DIE("%s: index %lld at position %lld is outside the table of %lld rows", k->op,
                (long long)row, (long long)i, (long long)p->table->global[p->rows]);
-    return local_row(p, row);
+    row -= p->table->offset[p->rows];
+    return row >= 0 && row < p->table->shape[p->rows] ? row : -1;
 }
 
 /** Which of the tables index i looks in. */
@@ -73,16 +63,19 @@ static int64_t table_of_index(const struct lookup *p, int64_t i)
     return p->items > 1 ? i / (p->index.rows / p->items) : 0;
 }
 
-/** Asks for the row that index i > 0 stands for, whatever it is. */
+/* How many rows before its turn a row of a large table is asked for. */
+enum { AHEAD = 4 };
+
+/** Asks for the row that index i stands for, whatever it is. */
 static void ask_for_row(const struct wf_kernel_call *k, const struct lookup *p, const void *index,
                         int64_t i, const char *table, int64_t row_step)
 {
-    int64_t row = local_row(p, index_at(k, index, i)),
-            before = local_row(p, index_at(k, index, i - 1));
+    int64_t row =
+        k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
 
-    if (row >= 0)
-        wf_prefetch_row(table, before * row_step, row * row_step,
-                        p->table->shape[p->rows + 1] * p->bytes);
+    row -= p->table->offset[p->rows];
+    if (row >= 0 && row < p->table->shape[p->rows])
+        wf_prefetch_row(table + row * row_step, p->table->shape[p->rows + 1] * p->bytes);
 }
 
 static void embedding_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,
@@ -94,7 +87,6 @@ static void embedding_run(const struct wf_kernel_call *k, void *const *out, cons
     int64_t cols = p->table->shape[p->rows + 1], column_step = p->table->stride[p->rows + 1],
             row_step = p->table->stride[p->rows] * p->bytes,
             item_step = p->table->stride[0] * p->bytes; /* not used where there is one item */
-    int64_t ahead = wf_rows_ahead(cols * p->bytes);
     char *to = out[0];
     bool streamed =
         column_step == 1 && wf_is_streamed(p->index.rows * cols * p->bytes, cols * p->bytes);
@@ -105,7 +97,7 @@ static void embedding_run(const struct wf_kernel_call *k, void *const *out, cons
         int64_t row = local_row_of_index(k, p, index, i);
         const char *from = table + table_of_index(p, i) * item_step + row * row_step;
 
-        if (far && i + ahead < p->index.rows) ask_for_row(k, p, index, i + ahead, table, row_step);
+        if (far && i + AHEAD < p->index.rows) ask_for_row(k, p, index, i + AHEAD, table, row_step);
         if (row < 0)
             memset(to, 0, (size_t)(cols * p->bytes));
         else if (streamed)

@@ -6,6 +6,7 @@
  *
  * What lies outside this rank's box of the table is 0, so that the ranks' results add up.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/elements/dtype.h"
@@ -21,15 +22,19 @@ struct take {
     bool far, streamed; /* a table beyond the caches; rows that go past them */
 };
 
+/* How many rows before its turn a row of a large table is asked for. */
+enum { AHEAD = 4 };
+
 static void take_rows(const struct wf_index_walk *walk, const void *with, char *table, int64_t n,
                       const int64_t *place, char *rows)
 {
     const struct take *p = with;
-    int64_t ahead = wf_rows_ahead(walk->row_bytes);
+    /* rows that lie beside each other the processor foresees, and asking only takes time */
+    bool beside = n > 1 && llabs(place[1] - place[0]) == walk->row_bytes, ask = p->far && !beside;
 
     for (int64_t i = 0; i < n; i++, rows += walk->row_bytes) {
-        if (p->far && i + ahead < n && place[i + ahead] >= 0)
-            wf_prefetch_row(table, place[i + ahead - 1], place[i + ahead], walk->row_bytes);
+        if (ask && i + AHEAD < n && place[i + AHEAD] >= 0)
+            wf_prefetch_row(table + place[i + AHEAD], walk->row_bytes);
         if (place[i] < 0)
             memset(rows, 0, (size_t)walk->row_bytes);
         else if (p->streamed)
