@@ -155,7 +155,7 @@ struct wf_grad_state {
 };
 
 /** Who is told of the leaf's gradient; NULL: nobody. */
-static inline struct wf_grad_hook *wf_leaf_hook(const weft_tensor *leaf)
+static inline struct wf_grad_hook *wf_leaf_grad_hook(const weft_tensor *leaf)
 {
     return leaf->grad_state ? leaf->grad_state->hook : NULL;
 }

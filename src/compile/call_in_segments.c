@@ -9,6 +9,7 @@
  * differs from the first. */
 static int find_candidates(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out)
 {
+    const struct wf_segmented *first = compiled->n_segmented ? compiled->segmented[0] : NULL;
     const char *draws = NULL;
     int n = 0;
 
@@ -22,11 +23,9 @@ static int find_candidates(weft_compiled *compiled, weft_tensor *const *in, int 
     if (n > 0) return n;
     if (draws)
         snprintf(compiled->reason, sizeof compiled->reason, "%s", draws);
-    else if (compiled->n_segmented)
-        (void)wf_guards_hold(compiled->segmented[0]->guards, compiled->segmented[0]->list, in, n_in,
-                             n_out, compiled->reason, sizeof compiled->reason);
-    else if (!compiled->failed)
-        snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
+    else
+        wf_compiled_explain_miss(compiled, first ? first->guards : NULL, first ? first->list : NULL,
+                                 in, n_in, n_out);
     return 0;
 }
 
@@ -111,11 +110,10 @@ static weft_status follow(weft_compiled *compiled, weft_tensor *const *in, int n
     compiled->counts.segments += result.segments;
     compiled->counts.plain += result.plain;
     compiled->counts.replays += result.differed_at < 0;
-    if (result.differed_at >= 0) compiled->to_record = RECORD_AFTER_DIFFERENCE;
-    if (result.differed_at >= 0)
-        snprintf(compiled->reason, sizeof compiled->reason, "%s", result.reason);
-    else
-        compiled->reason[0] = 0;
+    compiled->reason[0] = 0;
+    if (result.differed_at < 0) return status;
+    compiled->to_record = RECORD_AFTER_DIFFERENCE;
+    snprintf(compiled->reason, sizeof compiled->reason, "%s", result.reason);
     return status;
 }
 

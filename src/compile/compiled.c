@@ -111,13 +111,24 @@ void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out)
 
 /* ---- which list ---- */
 
-void wf_compiled_drop_first_variant(weft_compiled *compiled)
+void wf_compiled_release_first_variant(weft_compiled *compiled)
 {
     wf_variant_release(compiled->variants[0]);
     compiled->n_variants--;
     compiled->dropped++;
     memmove(&compiled->variants[0], &compiled->variants[1],
             (size_t)compiled->n_variants * sizeof compiled->variants[0]);
+}
+
+void wf_compiled_explain_miss(weft_compiled *compiled, const struct wf_guards *guards,
+                              const struct wf_op_list *list, weft_tensor *const *in, int n_in,
+                              int n_out)
+{
+    if (guards)
+        (void)wf_guards_hold(guards, list, in, n_in, n_out, compiled->reason,
+                             sizeof compiled->reason);
+    else if (!compiled->failed)
+        snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
 }
 
 /* ---- a call without a list ---- */
@@ -182,7 +193,7 @@ static bool is_another_size(const weft_compiled *compiled, uint64_t steps)
     return same >= (compiled->config.dynamic ? 1 : 2);
 }
 
-static void count_list(weft_compiled *compiled, bool another_size)
+static void count_capture(weft_compiled *compiled, bool another_size)
 {
     if (another_size)
         compiled->counts.plans++;
@@ -192,7 +203,7 @@ static void count_list(weft_compiled *compiled, bool another_size)
 
 void wf_compiled_count_list(weft_compiled *compiled, uint64_t steps)
 {
-    count_list(compiled, is_another_size(compiled, steps));
+    count_capture(compiled, is_another_size(compiled, steps));
 }
 
 /* A shard that one rank copies another may not: the steps of ranks differ, what they count may not.
@@ -208,7 +219,7 @@ static bool is_another_size_on_all_ranks(const weft_compiled *compiled,
 
 static void add_variant(weft_compiled *compiled, struct wf_variant *variant)
 {
-    count_list(compiled, is_another_size_on_all_ranks(compiled, variant));
+    count_capture(compiled, is_another_size_on_all_ranks(compiled, variant));
     if (compiled->n_variants == MOST_LISTS) /* the one that was used longest ago */
         wf_variant_release(compiled->variants[--compiled->n_variants]);
     compiled->variants =
@@ -322,7 +333,7 @@ static weft_status call_compiled(weft_compiled *compiled, weft_tensor *const *in
     }
     if (variant) {
         snprintf(compiled->reason, sizeof compiled->reason, "no backward came after its capture");
-        wf_compiled_drop_first_variant(compiled);
+        wf_compiled_release_first_variant(compiled);
         compiled->patience *= 2;
     }
     wf_misses_add(&compiled->misses, compiled->n_variants ? compiled->reason : "there is no list");

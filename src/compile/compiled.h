@@ -59,10 +59,16 @@ weft_status wf_compiled_check_inputs(const weft_compiled *compiled, weft_tensor 
 bool wf_compiled_may_capture(const weft_compiled *compiled);
 bool wf_compiled_may_warm_up(const weft_compiled *compiled);
 /** Forget the variant at the front. */
-void wf_compiled_drop_first_variant(weft_compiled *compiled);
+void wf_compiled_release_first_variant(weft_compiled *compiled);
 /** A call that makes a variant, where that is possible. */
 weft_status wf_compiled_capture(weft_compiled *compiled, weft_tensor *const *in, int n_in,
                                 weft_tensor **out, int n_out);
+
+/** The reason of a call that no list fits: what differs from this one; guards NULL: there is none.
+ */
+void wf_compiled_explain_miss(weft_compiled *compiled, const struct wf_guards *guards,
+                              const struct wf_op_list *list, weft_tensor *const *in, int n_in,
+                              int n_out);
 
 /* ---- find_variant.c ---- */
 

@@ -24,7 +24,7 @@ static bool any_sets_gradients(const weft_compiled *compiled)
     return false;
 }
 
-static bool any_is_of_replicas(const weft_compiled *compiled)
+static bool any_list_calls_replicas(const weft_compiled *compiled)
 {
     for (int i = 0; i < compiled->n_variants; i++)
         if (compiled->variants[i]->guards->of_replicas) return true;
@@ -32,8 +32,8 @@ static bool any_is_of_replicas(const weft_compiled *compiled)
 }
 
 /* NULL: this rank decides what the others do. */
-static struct wf_comm *comm_of_ranks_to_ask(const weft_compiled *compiled, weft_tensor *const *in,
-                                            int n_in)
+static struct wf_comm *comm_for_guard_agreement(const weft_compiled *compiled,
+                                                weft_tensor *const *in, int n_in)
 {
     bool ask = any_sets_gradients(compiled), plain = false;
     weft_mesh *mesh = NULL;
@@ -46,14 +46,14 @@ static struct wf_comm *comm_of_ranks_to_ask(const weft_compiled *compiled, weft_
         ask |= wf_strides_may_differ(in[i]);
         plain |= !in[i]->layout->mesh;
     }
-    if (!ask && !(plain && any_is_of_replicas(compiled))) return NULL;
+    if (!ask && !(plain && any_list_calls_replicas(compiled))) return NULL;
     comm = wf_mesh_all_axes_comm(mesh ? mesh : compiled->variants[0]->mesh);
     return comm && wf_comm_size(comm) > 1 ? comm : NULL;
 }
 
 /* Of variants (bits) those that fit on every rank. */
-static uint64_t keep_what_fits_on_all_ranks(weft_compiled *compiled, struct wf_comm *comm,
-                                            uint64_t mine)
+static uint64_t intersect_matches_over_ranks(weft_compiled *compiled, struct wf_comm *comm,
+                                             uint64_t mine)
 {
     int ranks = wf_comm_size(comm);
     struct wf_coll gather = {.kind = WEFT_COLL_ALL_GATHER, .comm = comm, .dtype = WEFT_U8};
@@ -75,8 +75,8 @@ static uint64_t keep_what_fits_on_all_ranks(weft_compiled *compiled, struct wf_c
 }
 
 /* Bits of all that fit, or of the first alone. */
-static uint64_t find_what_fits_here(const weft_compiled *compiled, weft_tensor *const *in, int n_in,
-                                    int n_out, bool all)
+static uint64_t find_local_matches(const weft_compiled *compiled, weft_tensor *const *in, int n_in,
+                                   int n_out, bool all)
 {
     uint64_t fitting = 0;
 
@@ -89,31 +89,21 @@ static uint64_t find_what_fits_here(const weft_compiled *compiled, weft_tensor *
     return fitting;
 }
 
-static void say_why_none_fits(weft_compiled *compiled, weft_tensor *const *in, int n_in, int n_out,
-                              bool fits_here)
-{
-    const struct wf_variant *last = compiled->n_variants ? compiled->variants[0] : NULL;
-
-    if (fits_here)
-        snprintf(compiled->reason, sizeof compiled->reason, "no list fits on all ranks");
-    else if (last)
-        (void)wf_guards_hold(last->guards, last->forward, in, n_in, n_out, compiled->reason,
-                             sizeof compiled->reason);
-    else if (!compiled->failed)
-        snprintf(compiled->reason, sizeof compiled->reason, "no list has been made");
-}
-
 struct wf_variant *wf_compiled_find_variant(weft_compiled *compiled, weft_tensor *const *in,
                                             int n_in, int n_out)
 {
-    struct wf_comm *comm = comm_of_ranks_to_ask(compiled, in, n_in);
-    uint64_t here = find_what_fits_here(compiled, in, n_in, n_out, comm != NULL), fitting = here;
-    struct wf_variant *variant;
+    struct wf_comm *comm = comm_for_guard_agreement(compiled, in, n_in);
+    uint64_t here = find_local_matches(compiled, in, n_in, n_out, comm != NULL), fitting = here;
+    struct wf_variant *last = compiled->n_variants ? compiled->variants[0] : NULL, *variant;
     int i = 0;
 
-    if (comm) fitting = keep_what_fits_on_all_ranks(compiled, comm, here);
+    if (comm) fitting = intersect_matches_over_ranks(compiled, comm, here);
     if (!fitting) {
-        say_why_none_fits(compiled, in, n_in, n_out, here != 0);
+        if (here)
+            snprintf(compiled->reason, sizeof compiled->reason, "no list fits on all ranks");
+        else
+            wf_compiled_explain_miss(compiled, last ? last->guards : NULL,
+                                     last ? last->forward : NULL, in, n_in, n_out);
         return NULL;
     }
     while (!(fitting >> i & 1)) i++;

@@ -14,7 +14,7 @@ static bool has_list(weft_compiled *compiled, weft_tensor *const *in, int n_in, 
     variant = wf_compiled_find_variant(compiled, in, n_in, n_out);
     if (!variant) return false;
     if (wf_variant_is_ready(variant) || variant->unusable) return true;
-    if (compiled->failed < MOST_TRIES) wf_compiled_drop_first_variant(compiled);
+    if (compiled->failed < MOST_TRIES) wf_compiled_release_first_variant(compiled);
     return false;
 }
 

@@ -60,27 +60,27 @@ void wf_module_watch_release(struct wf_module_watch *watch)
     if (watch && --watch->refs == 0) wf_free(watch);
 }
 
-static void note_change(weft_module *m)
+static void mark_changed(weft_module *m)
 {
     if (m->watch) m->watch->changes++;
 }
 
 /* Of m's own tree: it was taken out of another one. */
-static void note_change_below(weft_module *m)
+static void mark_subtree_changed(weft_module *m)
 {
-    note_change(m);
-    for (int i = 0; i < m->n_children; i++) note_change_below(m->children[i]);
+    mark_changed(m);
+    for (int i = 0; i < m->n_children; i++) mark_subtree_changed(m->children[i]);
 }
 
 /* Programs find children by paths from any module above. */
-static void note_change_above(weft_module *m)
+static void mark_ancestors_changed(weft_module *m)
 {
-    for (; m; m = m->parent) note_change(m);
+    for (; m; m = m->parent) mark_changed(m);
 }
 
 static void free_module(weft_module *m)
 {
-    note_change(m);
+    mark_changed(m);
     wf_module_watch_release(m->watch);
     for (int i = 0; i < m->n_children; i++) free_module(m->children[i]);
     wf_parameters_truncate(m, 0, 0);
@@ -167,7 +167,7 @@ weft_status weft_module_add_child(weft_module *parent, const char *name, weft_mo
     parent->children = wf_array_grow(parent->children, parent->n_children, sizeof(weft_module *));
     parent->children[parent->n_children++] = child;
     child->parent = parent;
-    note_change_above(parent);
+    mark_ancestors_changed(parent);
     wf_free(child->name);
     child->name = wf_strdup(name);
     update_paths_below(parent);
@@ -221,8 +221,8 @@ weft_module *weft_module_replace_child(weft_module *m, const char *path, weft_mo
         if (child && child != wf_module_root(m)) weft_module_release(child);
         return NULL;
     }
-    note_change_below(old);
-    note_change_above(old->parent);
+    mark_subtree_changed(old);
+    mark_ancestors_changed(old->parent);
     swap_child(old, child);
     return old;
 }

@@ -73,7 +73,7 @@ static void add_results(struct capture *c, weft_tensor *const *out, int n_out)
         for (int j = i - 1; j >= 0; j--)
             if (out[j] == out[i]) result->same_as_result = j;
         if (result->same_as_input >= 0 || result->same_as_result >= 0) continue;
-        if (wf_recording_is_older_handle(&c->recorder, out[i]))
+        if (wf_recording_is_external_input_handle(&c->recorder, out[i]))
             wf_recording_break(&c->recorder, "a result is an input by a handle from outside: "
                                              "give it as another input, and return that");
         if (out[i]->node && !out[i]->node->used && out[i]->node->number <= c->recorder.tape_start)
@@ -243,12 +243,12 @@ static void give_same_handles(const struct wf_op_list *list, weft_tensor *const 
             out[i] = out[list->results[i].same_as_result];
 }
 
-static weft_status finish_and_agree(struct wf_variant *variant)
+static weft_status finish_and_agree_across_ranks(struct wf_variant *variant)
 {
     weft_status status = wf_variant_finish(variant);
 
     if (status != WEFT_OK) variant->unusable = wf_strdup(weft_error_message());
-    wf_variant_agree_on_use(variant);
+    wf_variant_agree_across_ranks(variant);
     return status;
 }
 
@@ -261,7 +261,7 @@ static weft_status make_variant(const struct wf_captured_function *f, struct cap
     c->result->variant = variant;
     if (!variant->differentiable) {
         give_same_handles(variant->forward, in, out);
-        return finish_and_agree(variant);
+        return finish_and_agree_across_ranks(variant);
     }
     c->forward.out = wf_calloc((size_t)n_out + 1, sizeof *c->forward.out);
     c->forward.n_out = n_out;
@@ -298,7 +298,7 @@ weft_status wf_capture_function(const struct wf_captured_function *f, weft_tenso
     if (f->module) wf_guards_add_module(guards, f->module);
     observer = wf_observer_add(WF_EVENT_ENTER, note_module, guards);
     status = call_function(f, c->forward.aliases, n_in, out, n_out, c);
-    wf_recording_end_gradients(&c->recorder);
+    wf_recording_finish_gradients(&c->recorder);
     wf_observer_remove(observer);
     for (int i = 0; status == WEFT_OK && i < n_out; i++)
         taped |= c->recorder.list->results[i].requires_grad;

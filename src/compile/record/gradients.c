@@ -11,14 +11,14 @@
 #include "autograd/tape.h"
 #include "base/array_grow.h"
 
-static bool is_noted(const struct wf_op_list *list, const weft_tensor *leaf)
+static bool gradient_is_recorded(const struct wf_op_list *list, const weft_tensor *leaf)
 {
     for (int i = 0; i < list->n_gradients; i++)
         if (list->gradients[i].leaf == leaf) return true;
     return false;
 }
 
-static bool is_shared(const weft_tensor *grad)
+static bool gradient_is_shared(const weft_tensor *grad)
 {
     return grad->refs != 1 || !wf_block_is_unshared(grad->block);
 }
@@ -37,8 +37,8 @@ static int add_storage(struct wf_list_recorder *r, const weft_tensor *grad, int 
     return s;
 }
 
-static void note_bytes(struct wf_list_recorder *r, struct wf_list_gradient *gradient, int i,
-                       const weft_tensor *grad)
+static void record_gradient_storage(struct wf_list_recorder *r, struct wf_list_gradient *gradient,
+                                    int i, const weft_tensor *grad)
 {
     int s = wf_recording_find(r, grad->block);
     const struct wf_storage *of;
@@ -47,18 +47,18 @@ static void note_bytes(struct wf_list_recorder *r, struct wf_list_gradient *grad
     gradient->storage = s >= 0 ? s : add_storage(r, grad, i);
     of = &r->list->storages[gradient->storage];
     /* with another leaf, too, that may have let go by now */
-    gradient->was_shared = is_shared(grad) || (s >= 0 && of->kind == WF_STORAGE_GRADIENT);
+    gradient->was_shared = gradient_is_shared(grad) || (s >= 0 && of->kind == WF_STORAGE_GRADIENT);
     gradient->distance = (const char *)grad->data - of->base;
     if (of->kind != WF_STORAGE_GRADIENT)
         wf_recording_break(r, "a leaf's gradient is also an input, or is read as another tensor");
 }
 
-void wf_recording_note_gradient(struct wf_list_recorder *r, weft_tensor *leaf)
+void wf_recording_record_gradient(struct wf_list_recorder *r, weft_tensor *leaf)
 {
     struct wf_op_list *list = r->list;
     struct wf_list_gradient *gradient;
 
-    if (is_noted(list, leaf)) return;
+    if (gradient_is_recorded(list, leaf)) return;
     list->gradients = wf_array_grow(list->gradients, list->n_gradients, sizeof *list->gradients);
     gradient = &list->gradients[list->n_gradients++];
     *gradient =
@@ -67,11 +67,11 @@ void wf_recording_note_gradient(struct wf_list_recorder *r, weft_tensor *leaf)
                                   .had = leaf->grad != NULL,
                                   .was_reduced = leaf->grad_state && leaf->grad_state->reduced,
                                   .storage = -1,
-                                  .hook = wf_leaf_hook(leaf)};
-    if (leaf->grad) note_bytes(r, gradient, list->n_gradients - 1, leaf->grad);
+                                  .hook = wf_leaf_grad_hook(leaf)};
+    if (leaf->grad) record_gradient_storage(r, gradient, list->n_gradients - 1, leaf->grad);
 }
 
-void wf_recording_end_gradients(struct wf_list_recorder *r)
+void wf_recording_finish_gradients(struct wf_list_recorder *r)
 {
     struct wf_op_list *list = r->list;
     int n = 0;
@@ -99,7 +99,8 @@ void wf_recording_end_gradients(struct wf_list_recorder *r)
 
 /* ---- in a later call ---- */
 
-static bool lies_as_before(const struct wf_op_list *list, const struct wf_list_gradient *gradient)
+static bool gradient_storage_matches_recording(const struct wf_op_list *list,
+                                               const struct wf_list_gradient *gradient)
 {
     const struct wf_storage *storage = &list->storages[gradient->storage];
     const weft_tensor *grad = gradient->leaf->grad, *first;
@@ -110,21 +111,22 @@ static bool lies_as_before(const struct wf_op_list *list, const struct wf_list_g
            (const char *)grad->data - (const char *)first->data == gradient->distance;
 }
 
-static bool is_as_before(const struct wf_op_list *list, const struct wf_list_gradient *gradient)
+static bool gradient_matches_recording(const struct wf_op_list *list,
+                                       const struct wf_list_gradient *gradient)
 {
     const weft_tensor *grad = gradient->leaf->grad;
 
     if (!grad || !gradient->had) return !grad == !gradient->had;
-    return grad->layout == gradient->before && is_shared(grad) == gradient->was_shared &&
-           lies_as_before(list, gradient);
+    return grad->layout == gradient->before && gradient_is_shared(grad) == gradient->was_shared &&
+           gradient_storage_matches_recording(list, gradient);
 }
 
-const char *wf_gradients_differ(const struct wf_op_list *list)
+const char *wf_recorded_gradients_mismatch(const struct wf_op_list *list)
 {
     for (int i = 0; i < list->n_gradients; i++) {
         const struct wf_list_gradient *gradient = &list->gradients[i];
 
-        if (!is_as_before(list, gradient))
+        if (!gradient_matches_recording(list, gradient))
             return gradient->leaf->grad
                        ? "a leaf's gradient is there, or otherwise laid out, when the call begins"
                        : "a leaf's gradient is missing when the call begins";
@@ -133,7 +135,7 @@ const char *wf_gradients_differ(const struct wf_op_list *list)
         const struct wf_list_gradient *gradient = &list->gradients[i];
         const struct wf_grad_state *state = gradient->leaf->grad_state;
 
-        if (wf_leaf_hook(gradient->leaf) != gradient->hook)
+        if (wf_leaf_grad_hook(gradient->leaf) != gradient->hook)
             return "another hook, or none, is told of a leaf's gradient";
         if (state && (gradient->had || state->hook->check_before_walk) &&
             state->reduced != gradient->was_reduced)

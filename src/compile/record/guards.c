@@ -196,7 +196,7 @@ bool wf_guards_hold(const struct wf_guards *guards, const struct wf_op_list *lis
         change = change_of_module(&guards->modules[i]);
         if (change) DIFFERS("module %s: %s changed", guards->modules[i].module->path, change);
     }
-    gradients = wf_gradients_differ(list);
+    gradients = wf_recorded_gradients_mismatch(list);
     if (gradients) DIFFERS("%s", gradients);
     return true;
 }

@@ -140,7 +140,7 @@ static bool is_older_handle_to_input(const struct wf_list_recorder *r, const wef
            t->recording != r->number && index_of_tensor(r->aliases, r->n_inputs, t) < 0;
 }
 
-static void break_at_outside_handle(struct wf_list_recorder *r, const char *op, const char *does)
+static void break_at_external_handle(struct wf_list_recorder *r, const char *op, const char *does)
 {
     char reason[WF_REASON_BYTES];
 
@@ -149,7 +149,7 @@ static void break_at_outside_handle(struct wf_list_recorder *r, const char *op, 
     wf_recording_break(r, reason);
 }
 
-bool wf_recording_is_older_handle(const struct wf_list_recorder *r, const weft_tensor *t)
+bool wf_recording_is_external_input_handle(const struct wf_list_recorder *r, const weft_tensor *t)
 {
     return is_older_handle_to_input(r, t, wf_recording_find(r, t->block));
 }
@@ -161,8 +161,8 @@ static void note_external(struct wf_list_recorder *r, weft_tensor *t)
     bool leaf = t->requires_grad && !t->node;
 
     if (input >= 0 || is_older_handle_to_input(r, t, s)) /* the function has its own handles */
-        break_at_outside_handle(r, wf_current_context.op ? wf_current_context.op : "the program",
-                                "reads");
+        break_at_external_handle(r, wf_current_context.op ? wf_current_context.op : "the program",
+                                 "reads");
     if (s >= 0 && (r->list->storages[s].kind != WF_STORAGE_EXTERNAL || !leaf)) return;
     for (int i = 0; i < r->n_externals; i++)
         if (r->externals[i].tensor == t) return;
@@ -470,8 +470,8 @@ static void note_handle_written(struct wf_recorder *base, const weft_tensor *t, 
 {
     struct wf_list_recorder *r = (struct wf_list_recorder *)base;
 
-    if (!base->suspended && wf_recording_is_older_handle(r, t))
-        break_at_outside_handle(r, op, "writes");
+    if (!base->suspended && wf_recording_is_external_input_handle(r, t))
+        break_at_external_handle(r, op, "writes");
 }
 
 /* ---- gradients of leaves ---- */
@@ -483,7 +483,7 @@ static void note_gradient_changes(struct wf_recorder *base, weft_tensor *leaf)
     if (index_of_tensor(r->aliases, r->n_inputs, leaf) >= 0 && !r->is_backward)
         wf_recording_break(r, "backward within it reaches an input: call backward behind it");
     if (r->undo && !r->is_backward) wf_undo_save_gradient(r->undo, leaf);
-    if (!r->is_backward) wf_recording_note_gradient(r, leaf);
+    if (!r->is_backward) wf_recording_record_gradient(r, leaf);
 }
 
 static bool delivers(struct wf_recorder *base, const weft_tensor *leaf)

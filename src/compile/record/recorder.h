@@ -79,7 +79,7 @@ void wf_recording_run_update(weft_tensor *const *parameters, const struct wf_opt
                              int n);
 
 /** A handle to an input that was made before the recording, and is not the function's own. */
-bool wf_recording_is_older_handle(const struct wf_list_recorder *r, const weft_tensor *t);
+bool wf_recording_is_external_input_handle(const struct wf_list_recorder *r, const weft_tensor *t);
 
 /** The storage of a block; -1: it is not known. */
 int wf_recording_find(const struct wf_list_recorder *r, const struct wf_block *block);

@@ -127,7 +127,7 @@ static void add_results(struct wf_variant *variant, struct wf_list_recorder *r,
     struct wf_op_list *list = r->list;
     int n = r->n_deliveries;
 
-    wf_variant_free_targets(variant); /* of an earlier walk of the same tape */
+    wf_variant_free_gradient_targets(variant); /* of an earlier walk of the same tape */
     list->results = wf_calloc((size_t)n + 1, sizeof *list->results);
     variant->targets = wf_calloc((size_t)n + 1, sizeof *variant->targets);
     variant->n_targets = list->n_results = n;
@@ -258,7 +258,7 @@ static void become_replay(struct wf_taped_call *call)
 }
 
 /* Nothing has been walked: another backward may record it. */
-static bool tape_is_intact(const struct wf_taped_call *call)
+static bool tape_is_unwalked(const struct wf_taped_call *call)
 {
     const struct wf_captured_forward *captured = &call->captured;
 
@@ -269,17 +269,14 @@ static bool tape_is_intact(const struct wf_taped_call *call)
 }
 
 static weft_status record_and_plan(struct wf_taped_call *call, const struct wf_tape_node *node,
-                                   weft_tensor **in_grads)
+                                   weft_tensor **in_grads, bool is_first)
 {
-    struct wf_variant *variant = call->variant;
-    bool is_first = !variant->backward && !variant->unusable;
-
     WF_TRY(wf_taped_call_add_missing_gradients(call));
     WF_TRY(make_gradients_inputs(call));
     WF_TRY(record_backward(call, node, in_grads));
-    if (!is_first || !variant->backward) return WEFT_OK;
+    if (!is_first || !call->variant->backward) return WEFT_OK;
     keep_gradient_layouts(call);
-    return wf_variant_finish(variant);
+    return wf_variant_finish(call->variant);
 }
 
 /*
@@ -292,14 +289,14 @@ weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
 {
     struct wf_variant *variant = call->variant;
     bool is_first = !variant->backward && !variant->unusable;
-    weft_status status = record_and_plan(call, node, in_grads);
+    weft_status status = record_and_plan(call, node, in_grads, is_first);
 
     if (!is_first) return status;
-    if (status != WEFT_OK && !variant->unusable && (variant->backward || !tape_is_intact(call)))
+    if (status != WEFT_OK && !variant->unusable && (variant->backward || !tape_is_unwalked(call)))
         variant->unusable = wf_strdup(weft_error_message());
-    wf_variant_agree_on_use(variant);
+    wf_variant_agree_across_ranks(variant);
     if (variant->unusable || !variant->backward) return status;
     become_replay(call);
-    wf_variant_agree_on_use(variant);
+    wf_variant_agree_across_ranks(variant);
     return status;
 }

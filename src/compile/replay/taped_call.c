@@ -472,7 +472,7 @@ struct wf_taped_call *wf_taped_call_record(struct wf_variant *variant,
     return call;
 }
 
-void wf_taped_call_take_own_writes(struct wf_taped_call *call)
+void wf_taped_call_refresh_written_versions(struct wf_taped_call *call)
 {
     const struct wf_variant *variant = call->variant;
 

@@ -18,7 +18,7 @@ struct wf_taped_call *wf_taped_call_record(struct wf_variant *variant,
 /** They are counted now: what the list has written itself, backward reads as it is. What it has
  * read only may be the same bytes as what it has written; backward refuses that, as after the ops.
  */
-void wf_taped_call_take_own_writes(struct wf_taped_call *call);
+void wf_taped_call_refresh_written_versions(struct wf_taped_call *call);
 
 /** The same for the call that captured: its results are replaced. Takes over `captured`. `undo`: of
  * a warm-up, else NULL. */

@@ -106,7 +106,7 @@ static void make_results(const struct wf_op_list *list, const struct wf_program_
     }
 }
 
-static bool stays_as_it_is(const struct wf_list_gradient *gradient)
+static bool gradient_is_updated_in_place(const struct wf_list_gradient *gradient)
 {
     return gradient->at.storage >= 0 && gradient->at.storage == gradient->storage;
 }
@@ -118,7 +118,7 @@ static void set_gradients(const struct wf_op_list *list, const struct wf_program
     for (int i = 0; i < list->n_gradients; i++) {
         struct wf_list_gradient *gradient = &list->gradients[i];
 
-        if (gradient->at.storage < 0 || stays_as_it_is(gradient)) continue;
+        if (gradient->at.storage < 0 || gradient_is_updated_in_place(gradient)) continue;
         gradient->made = weft_retain(new_result_handle(list, run, &gradient->at, in));
         wf_block_recategorize(gradient->made->block, WF_MEM_GRADIENTS);
     }
@@ -129,7 +129,7 @@ static void set_gradients(const struct wf_op_list *list, const struct wf_program
             gradient->leaf->grad_state->reduced = gradient->reduced;
             gradient->hook->reduced = gradient->all_reduced;
         }
-        if (stays_as_it_is(gradient)) continue;
+        if (gradient_is_updated_in_place(gradient)) continue;
         weft_release(gradient->leaf->grad);
         gradient->leaf->grad = gradient->made;
         gradient->made = NULL;
@@ -151,8 +151,8 @@ static void note_uses(const struct wf_variant *variant, weft_tensor *const *in)
         wf_note_unrecorded_use(&variant->guards->externals[i].tensor, 1);
 }
 
-static void note_made(const struct wf_op_list *list, const struct wf_program_run *run,
-                      weft_tensor *const *out)
+static void note_results_made(const struct wf_op_list *list, const struct wf_program_run *run,
+                              weft_tensor *const *out)
 {
     for (int i = 0; i < list->n_results; i++) {
         int s = list->results[i].at.storage;
@@ -185,10 +185,10 @@ weft_status wf_variant_replay(struct wf_variant *variant, weft_tensor *const *in
     wf_input_copies_release(&copies, &run);
     wf_step_draws_advance(list->draws);
     make_results(list, &run, in, out);
-    if (wf_recompute_uses) note_made(list, &run, out);
+    if (wf_recompute_uses) note_results_made(list, &run, out);
     if (variant->differentiable) call = wf_taped_call_record(variant, &run, in, out);
     record_writes(variant, &run, in);
-    if (call) wf_taped_call_take_own_writes(call);
+    if (call) wf_taped_call_refresh_written_versions(call);
     set_gradients(list, &run, in); /* last: what backward reads may be one that goes now */
     wf_program_end_run(variant->forward_program, &run);
     wf_compile_times_add(&variant->times, WF_COMPILE_RUN, began);
@@ -260,7 +260,7 @@ struct verdict {
 
 /* What passes decide may follow from this rank's shards: a copy here is a view there. Lists whose
  * collectives differ are of no use. */
-void wf_variant_agree_on_use(struct wf_variant *variant)
+void wf_variant_agree_across_ranks(struct wf_variant *variant)
 {
     struct verdict mine = {.has_backward = variant->backward != NULL, .usable = !variant->unusable},
                    *all;
@@ -309,7 +309,7 @@ weft_status wf_variant_finish(struct wf_variant *variant)
     return WEFT_OK;
 }
 
-void wf_variant_free_targets(struct wf_variant *variant)
+void wf_variant_free_gradient_targets(struct wf_variant *variant)
 {
     for (int i = 0; i < variant->n_targets; i++) weft_release(variant->targets[i].leaf);
     wf_free(variant->targets);
@@ -330,7 +330,7 @@ void wf_variant_release(struct wf_variant *variant)
     wf_op_list_free(variant->forward);
     wf_op_list_free(variant->backward);
     wf_guards_free(variant->guards);
-    wf_variant_free_targets(variant);
+    wf_variant_free_gradient_targets(variant);
     wf_free(variant->gradient_layouts);
     wf_free(variant->passes_off);
     if (variant->mesh) weft_mesh_release(variant->mesh);

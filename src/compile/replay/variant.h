@@ -51,7 +51,7 @@ struct wf_variant {
 void wf_variant_release(struct wf_variant *variant); /* NULL is allowed */
 
 /** Forget what the backward list gives; with the results of the list. */
-void wf_variant_free_targets(struct wf_variant *variant);
+void wf_variant_free_gradient_targets(struct wf_variant *variant);
 
 /** Its lists are there and may run. */
 bool wf_variant_is_ready(const struct wf_variant *variant);
@@ -83,4 +83,4 @@ weft_status wf_variant_finish(struct wf_variant *variant);
 
 /** Unusable where it is for one rank, or ranks would do other collectives than each other. ranks:
  * all of its mesh, also those on which something failed */
-void wf_variant_agree_on_use(struct wf_variant *variant);
+void wf_variant_agree_across_ranks(struct wf_variant *variant);
