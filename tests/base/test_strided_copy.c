@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elements/stream_copy.h"
 #include "base/elements/strided_copy.h"
+#include "base/elements/transposed_copy.h"
 #include "support/mpi_check.h"
 
 enum { ROOM = 1 << 16 };
@@ -119,6 +121,71 @@ WT_UNIT(copy__merges_dims_that_follow_each_other_on_both_sides)
     ck_assert_int_eq(copy.loops, 1);
     ck_assert_int_eq(copy.count[0], 24);
     ck_assert_uint_eq(copy.run, 40);
+}
+
+static void check_copy(int ndim, const int64_t *shape, const int64_t *src_stride,
+                       const int64_t *dst_stride, int64_t room, bool transposed)
+{
+    char *src = malloc((size_t)room), *dst = calloc(1, (size_t)room),
+         *want = calloc(1, (size_t)room);
+    struct wf_strided_copy copy;
+    unsigned state = 5;
+
+    for (int64_t i = 0; i < room; i++) src[i] = (char)next_random(&state);
+    wf_strided_copy_init(&copy, shape, src_stride, dst_stride, ndim, 4);
+    ck_assert(wf_is_transposed(&copy) == transposed);
+    wf_strided_copy_run(&copy, dst, src);
+    copy_plainly(ndim, shape, src_stride, dst_stride, 4, want, src);
+    ck_assert(memcmp(dst, want, (size_t)room) == 0);
+    free(src);
+    free(dst);
+    free(want);
+}
+
+/* Operands of convolutions: channels last and first, taps between blocks of channels, and back. */
+WT_UNIT(copy__transposes_where_the_source_runs_along_one_dim_or_two)
+{
+    check_copy(3, (int64_t[]){2, 35, 19}, (int64_t[]){665, 1, 35}, (int64_t[]){665, 19, 1}, 5320,
+               true);
+    check_copy(4, (int64_t[]){2, 9, 10, 32}, (int64_t[]){2880, 1, 9, 90},
+               (int64_t[]){2880, 320, 32, 1}, 23040, true);
+    check_copy(4, (int64_t[]){2, 32, 10, 9}, (int64_t[]){2880, 1, 32, 320},
+               (int64_t[]){2880, 90, 9, 1}, 23040, true);
+    check_copy(3, (int64_t[]){3, 2, 17}, (int64_t[]){2, 1, 6}, (int64_t[]){34, 17, 1}, 408, true);
+    check_copy(2, (int64_t[]){40, 3}, (int64_t[]){1, 40}, (int64_t[]){3, 1}, 480, false);
+}
+
+/* Results of 16 MiB and more go past the caches, in lines where these are whole. */
+WT_UNIT(copy__of_many_bytes_transposes_and_moves_rows_alike)
+{
+    enum { N = 2060 };
+
+    check_copy(2, (int64_t[]){N, N}, (int64_t[]){1, N}, (int64_t[]){N, 1}, 4 * N * N, true);
+    check_copy(2, (int64_t[]){N, 2048}, (int64_t[]){1, N}, (int64_t[]){2048, 1}, 4 * N * 2048,
+               true);
+    check_copy(2, (int64_t[]){N, N - 4}, (int64_t[]){N, 1}, (int64_t[]){N - 4, 1}, 4 * N * N,
+               false);
+}
+
+/* A copy leaves what lies before and behind it. */
+WT_UNIT(stream_copy__moves_the_bytes_of_a_row_and_no_others)
+{
+    enum { MOST = 400, EDGE = 80 };
+    static void (*const copies[])(void *, const void *, size_t) = {wf_stream_copy,
+                                                                   wf_stream_copy_backward};
+    char from[MOST], to[MOST + 2 * EDGE], want[MOST + 2 * EDGE];
+
+    for (int i = 0; i < MOST; i++) from[i] = (char)(i * 7 + 1);
+    for (int k = 0; k < 2; k++)
+        for (int at = 0; at < 65; at += 1 + at / 20)
+            for (int bytes = 0; bytes + at < MOST; bytes += bytes < 140 ? 1 : 53) {
+                memset(to, 0, sizeof to);
+                memset(want, 0, sizeof want);
+                copies[k](to + EDGE + at, from + at, (size_t)bytes);
+                wf_stream_end();
+                memcpy(want + EDGE + at, from + at, (size_t)bytes);
+                ck_assert(memcmp(to, want, sizeof to) == 0);
+            }
 }
 
 int main(void) { return wt_unit_main("strided_copy"); }

@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { WF_ROW_PIECE = 512, WF_ROW_MOST = 8192, WF_LINE = 64 };
+#include "base/elements/prefetch.h"
+
+enum { WF_ROW_PIECE = 512, WF_ROW_MOST = 8192 };
 
 /** memcpy; rows of half a KiB to some KiB in pieces, because the C library copies longer ones
  * backwards where the two sides lie alike within their pages, as rows often do, and nothing
@@ -28,17 +30,15 @@ static inline void wf_copy_row(void *to, const void *from, size_t bytes)
  *  second-level cache. */
 enum { WF_FAR_TABLE = 1 << 20 };
 
-/** Asks for a row. */
-static inline void wf_prefetch_row(const void *row, int64_t bytes)
-{
-    for (int64_t i = 0; i < bytes; i += WF_LINE) __builtin_prefetch((const char *)row + i);
-}
-
-/** Bytes of a whole result from which on its rows are worth it: less stays in the last cache. */
-enum { WF_STREAM_LEAST = 24 << 20 };
+/** Bytes of a whole result from which on its rows are worth it: beside what it is made from, less
+ *  stays in the last cache, where the next op reads it. */
+enum { WF_STREAM_LEAST = 16 << 20 };
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+
+/** A result of `total` bytes that is written in whole lines. */
+static inline bool wf_is_streamed_by_lines(int64_t total) { return total >= WF_STREAM_LEAST; }
 
 /** Rows of a result of `total` bytes, of which `row` lie together. */
 static inline bool wf_is_streamed(int64_t total, int64_t row)
@@ -46,29 +46,64 @@ static inline bool wf_is_streamed(int64_t total, int64_t row)
     return total >= WF_STREAM_LEAST && row >= 256 && row % 16 == 0;
 }
 
-/** For rows that wf_is_streamed has said yes to; elsewhere memcpy. */
+/** Copies a line; `to` starts one. */
+static inline void wf_stream_line(char *to, const char *from)
+{
+    const __m128i *x = (const __m128i *)(const void *)from;
+    __m128i *y = (__m128i *)(void *)to;
+    __m128i a = _mm_loadu_si128(x), b = _mm_loadu_si128(x + 1), c = _mm_loadu_si128(x + 2),
+            d = _mm_loadu_si128(x + 3);
+
+    _mm_stream_si128(y, a);
+    _mm_stream_si128(y + 1, b);
+    _mm_stream_si128(y + 2, c);
+    _mm_stream_si128(y + 3, d);
+}
+
+/** Copies: whole lines of `to` past the caches, what is beside them as usual. For rows that
+ *  wf_is_streamed has said yes to. */
 static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
 {
     const char *x = from;
     char *y = to;
+    size_t head = -(uintptr_t)y % WF_CACHE_LINE, i;
 
-    if ((uintptr_t)y % 16) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    for (size_t i = 0; i < bytes; i += 16)
-        _mm_stream_si128((__m128i *)(void *)(y + i),
-                         _mm_loadu_si128((const __m128i *)(const void *)(x + i)));
+    if (head > bytes) head = bytes;
+    memcpy(y, x, head);
+    for (i = head; i + WF_CACHE_LINE <= bytes; i += WF_CACHE_LINE) wf_stream_line(y + i, x + i);
+    memcpy(y + i, x + i, bytes - i);
+}
+
+/** The same from the last line to the first, for rows that are read in falling order: the processor
+ *  foresees what comes next where all reads fall. */
+static inline void wf_stream_copy_backward(void *to, const void *from, size_t bytes)
+{
+    const char *x = from;
+    char *y = to;
+    size_t head = -(uintptr_t)y % WF_CACHE_LINE, tail, end;
+
+    if (head > bytes) head = bytes;
+    tail = (bytes - head) % WF_CACHE_LINE, end = bytes - tail;
+    memcpy(y + end, x + end, tail);
+    for (; end > head; end -= WF_CACHE_LINE)
+        wf_stream_line(y + end - WF_CACHE_LINE, x + end - WF_CACHE_LINE);
+    memcpy(y, x, head);
 }
 
 /** Behind the last row: other threads see the rows. */
 static inline void wf_stream_end(void) { _mm_sfence(); }
 #else
+static inline bool wf_is_streamed_by_lines(int64_t total) { return (void)total, false; }
 static inline bool wf_is_streamed(int64_t total, int64_t row)
 {
     return (void)total, (void)row, false;
 }
+static inline void wf_stream_line(char *to, const char *from) { memcpy(to, from, WF_CACHE_LINE); }
 static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+static inline void wf_stream_copy_backward(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/elements/stream_copy.h"
+#include "base/elements/transposed_copy.h"
 #include "base/int_math.h"
 
 /* NOTE [tiles] Where the source runs along another dim than the destination (a transposed view),
@@ -70,10 +71,10 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
     int64_t bytes = (int64_t)element, rows = 1;
     int last;
 
-    *copy = (struct wf_strided_copy){.run = element};
+    *copy = (struct wf_strided_copy){.run = element, .columns = -1, .outer_columns = -1};
     for (int d = 0; d < ndim; d++) {
         if (shape[d] == 0) {
-            *copy = (struct wf_strided_copy){0};
+            *copy = (struct wf_strided_copy){.columns = -1, .outer_columns = -1};
             return;
         }
         if (shape[d] != 1)
@@ -85,13 +86,18 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
         copy->loops--;
     }
     choose_tiling(copy);
+    wf_transposed_copy_plan(copy);
     for (int i = 0; i < copy->loops; i++) rows *= copy->count[i];
     wf_strided_copy_stream(copy, rows * (int64_t)copy->run);
 }
 
 void wf_strided_copy_stream(struct wf_strided_copy *copy, int64_t total)
 {
-    copy->streamed = copy->loops > 0 && !copy->tiled && wf_is_streamed(total, (int64_t)copy->run);
+    if (wf_is_transposed(copy))
+        copy->streamed = wf_is_streamed_by_lines(total);
+    else
+        copy->streamed =
+            copy->loops > 0 && !copy->tiled && wf_is_streamed(total, (int64_t)copy->run);
 }
 
 int64_t wf_row_major_strides(int64_t *stride, const int64_t *shape, int ndim)
@@ -168,6 +174,19 @@ static inline void copy_inner_loops(const struct wf_strided_copy *c, char *dst, 
         copy_strided_row(dst, src, c->count[last], c->dst_step[last], c->src_step[last], bytes);
 }
 
+static void copy_around_transposed(const struct wf_strided_copy *c, int loop, char *dst,
+                                   const char *src)
+{
+    if (loop == c->columns || loop == c->outer_columns)
+        copy_around_transposed(c, loop + 1, dst, src);
+    else if (loop == c->loops - 1)
+        wf_transposed_copy_run(c, dst, src);
+    else
+        for (int64_t i = 0; i < c->count[loop]; i++)
+            copy_around_transposed(c, loop + 1, dst + i * c->dst_step[loop],
+                                   src + i * c->src_step[loop]);
+}
+
 static void copy_nested_loops(const struct wf_strided_copy *c, int loop, char *dst, const char *src)
 {
     if (loop < c->loops - 1 - c->tiled) {
@@ -211,6 +230,8 @@ void wf_strided_copy_run(const struct wf_strided_copy *copy, void *dst, const vo
     from = (const char *)src + copy->src_offset;
     if (copy->loops == 0)
         memcpy(to, from, copy->run);
+    else if (wf_is_transposed(copy))
+        copy_around_transposed(copy, 0, to, from);
     else
         copy_nested_loops(copy, 0, to, from);
     if (copy->streamed) wf_stream_end();

@@ -3,8 +3,9 @@
 
 #include <stdio.h>
 
+#include "base/elements/prefetch.h"
+#include "base/elements/stream_copy.h"
 #include "compile/replay/fused_steps.h"
-#include "compile/replay/tile_moves.h"
 
 /* ---- running ---- */
 
@@ -38,7 +39,7 @@ static void go_on(struct wf_tile_step *step, int64_t rows)
     for (int j = 0; j < k->n_out; j++) {
         if (!step->out_step[j]) continue;
         if (step->is_long[j] && !step->is_far) {
-            wf_tile_store(step->at[j], step->to[j], (size_t)(step->of.out[j].row_bytes * rows));
+            wf_stream_copy(step->at[j], step->to[j], (size_t)(step->of.out[j].row_bytes * rows));
             step->at[j] += step->out_step[j];
         } else {
             step->to[j] = (char *)step->to[j] + step->out_step[j];
@@ -95,7 +96,7 @@ static void ask_for_next(const struct wf_fused *fused, int s, int parts)
         if (ahead->step >= s) next += reader->in_step[ahead->in];
         if (first >= ahead->bytes) continue;
         if (end > ahead->bytes) end = ahead->bytes;
-        wf_tile_ask_for(next + first, (size_t)(end - first));
+        wf_prefetch(next + first, end - first);
     }
 }
 
@@ -117,7 +118,7 @@ void wf_fused_run(const struct wf_op_list *list, const struct wf_list_node *node
                            whole ? fused->tile : fused->rows - row);
         }
     }
-    if (fused->any_long) wf_tile_flush();
+    if (fused->any_long) wf_stream_end();
 }
 
 /* ---- what others ask ---- */

@@ -43,18 +43,31 @@ static void lookup_free(void *prep)
     wf_free(p);
 }
 
-/** Row of this rank's box that holds global row index[i], -1 where another rank has it. */
+static int64_t global_row_of_index(const struct wf_kernel_call *k, const void *index, int64_t i)
+{
+    bool wide = k->in[1]->dtype == WEFT_I64;
+
+    return wide ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
+}
+
+/** Where this rank's box holds the global row, -1 where another rank has it, or nobody. */
+static int64_t local_row(const struct lookup *p, int64_t global_row)
+{
+    int64_t row = global_row - p->table->offset[p->rows];
+
+    return row >= 0 && row < p->table->shape[p->rows] ? row : -1;
+}
+
+/** The local row that index i stands for; ends the job where the table has none. */
 static int64_t local_row_of_index(const struct wf_kernel_call *k, const struct lookup *p,
                                   const void *index, int64_t i)
 {
-    bool wide = k->in[1]->dtype == WEFT_I64;
-    int64_t row = wide ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
+    int64_t row = global_row_of_index(k, index, i);
 
     if (row < 0 || row >= p->table->global[p->rows])
         WF_DIE("%s: index %lld at position %lld is outside the table of %lld rows", k->op,
                (long long)row, (long long)i, (long long)p->table->global[p->rows]);
-    row -= p->table->offset[p->rows];
-    return row >= 0 && row < p->table->shape[p->rows] ? row : -1;
+    return local_row(p, row);
 }
 
 /** Which of the tables index i looks in. */
@@ -66,16 +79,13 @@ static int64_t table_of_index(const struct lookup *p, int64_t i)
 /* How many rows before its turn a row of a large table is asked for. */
 enum { AHEAD = 4 };
 
-/** Asks for the row that index i stands for, whatever it is. */
+/** Asks for the row that index i stands for. It is not checked yet whether there is one. */
 static void ask_for_row(const struct wf_kernel_call *k, const struct lookup *p, const void *index,
                         int64_t i, const char *table, int64_t row_step)
 {
-    int64_t row =
-        k->in[1]->dtype == WEFT_I64 ? ((const int64_t *)index)[i] : ((const int32_t *)index)[i];
+    int64_t row = local_row(p, global_row_of_index(k, index, i));
 
-    row -= p->table->offset[p->rows];
-    if (row >= 0 && row < p->table->shape[p->rows])
-        wf_prefetch_row(table + row * row_step, p->table->shape[p->rows + 1] * p->bytes);
+    if (row >= 0) wf_prefetch(table + row * row_step, p->table->shape[p->rows + 1] * p->bytes);
 }
 
 static void embedding_run(const struct wf_kernel_call *k, void *const *out, const void *const *in,

@@ -29,14 +29,17 @@ static void take_rows(const struct wf_index_walk *walk, const void *with, char *
                       const int64_t *place, char *rows)
 {
     const struct take *p = with;
+    int64_t step = n > 1 ? place[1] - place[0] : 0;
     /* rows that lie beside each other the processor foresees, and asking only takes time */
-    bool beside = n > 1 && llabs(place[1] - place[0]) == walk->row_bytes, ask = p->far && !beside;
+    bool beside = llabs(step) == walk->row_bytes, ask = p->far && !beside;
 
     for (int64_t i = 0; i < n; i++, rows += walk->row_bytes) {
         if (ask && i + AHEAD < n && place[i + AHEAD] >= 0)
-            wf_prefetch_row(table + place[i + AHEAD], walk->row_bytes);
+            wf_prefetch(table + place[i + AHEAD], walk->row_bytes);
         if (place[i] < 0)
             memset(rows, 0, (size_t)walk->row_bytes);
+        else if (p->streamed && beside && step < 0)
+            wf_stream_copy_backward(rows, table + place[i], (size_t)walk->row_bytes);
         else if (p->streamed)
             wf_stream_copy(rows, table + place[i], (size_t)walk->row_bytes);
         else
