@@ -111,7 +111,7 @@ WEFT_API weft_tensor *weft_huber_loss(weft_tensor *a, weft_tensor *b, weft_loss_
 /** -(t log p + (1 - t) log(1 - p)), logarithms no less than -100. Target and p have one shape. */
 WEFT_API weft_tensor *weft_binary_cross_entropy(weft_tensor *p, weft_tensor *target,
                                                 weft_loss_options options);
-/** The same of p = sigmoid(z), exact for all z. */
+/** The same of p = sigmoid(z), exact for all z. Target and z have one shape. */
 WEFT_API weft_tensor *weft_binary_cross_entropy_with_logits(weft_tensor *z, weft_tensor *target,
                                                             weft_loss_options options);
 /** q (log q - log_p) */

@@ -79,7 +79,7 @@ WEFT_API weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *
  * weft_maximum or weft_minimum. grad: to what is the result */
 WEFT_API weft_tensor *weft_clamp_tensor(weft_tensor *x, weft_tensor *low, weft_tensor *high);
 
-/** Bits of integers (of bool: weft_logical_and and its like). grad: none */
+/** Bits of integers; of bool their truth. grad: none */
 WEFT_API weft_tensor *weft_bitwise_and(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_or(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_bitwise_xor(weft_tensor *a, weft_tensor *b);
@@ -115,6 +115,7 @@ WEFT_API weft_tensor *weft_sub_scalar(weft_tensor *x, double s);
 WEFT_API weft_tensor *weft_rsub_scalar(weft_tensor *x, double s);
 WEFT_API weft_tensor *weft_mul_scalar(weft_tensor *x, double s);
 WEFT_API weft_tensor *weft_div_scalar(weft_tensor *x, double s);
+/** fails: WEFT_ERR_ARG for integers to the power of a negative whole number */
 WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *x, double s);
 /** s / x */
 WEFT_API weft_tensor *weft_rdiv_scalar(weft_tensor *x, double s);
@@ -123,7 +124,8 @@ WEFT_API weft_tensor *weft_rdiv_scalar(weft_tensor *x, double s);
 WEFT_API weft_tensor *weft_clamp_min(weft_tensor *x, double low);
 WEFT_API weft_tensor *weft_clamp_max(weft_tensor *x, double high);
 WEFT_API weft_tensor *weft_clamp(weft_tensor *x, double low, double high);
-/** Other numbers for NaN, infinity and -infinity. grad: 0 where one was put in */
+/** Other numbers for NaN, infinity and -infinity; of integers a copy. grad: 0 where one was put in
+ */
 WEFT_API weft_tensor *weft_nan_to_num(weft_tensor *x, double nan, double infinity,
                                       double minus_infinity);
 /** x where it is more than `threshold`, else `value`. */

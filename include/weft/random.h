@@ -76,7 +76,7 @@ WEFT_API weft_status weft_xavier_normal_(weft_tensor *t, double gain, weft_gener
  *        by an all-reduce, and the result is replicated
  * ranks: every rank of p's mesh
  * fails: WEFT_ERR_DTYPE unless p is a float
- * grad:  none
+ * grad:  0
  */
 WEFT_API weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g);
 

@@ -12,13 +12,17 @@
 /*
  * ---- reductions; `dims` lists dims, negative ones from the end; n = 0: all of them ----
  *
+ * A tensor without dims is taken for one with a single element along its dim 0, or -1, here and in
+ * all functions along a dim.
+ *
  * Over a dim that is sharded a result stays partial until somebody needs it, unless said otherwise.
  */
 /** Of integers and bool the sum (and the product) is i64. */
 WEFT_API weft_tensor *weft_sum(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_mean(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_prod(weft_tensor *x, const int *dims, int n, bool keep);
-/** grad: shared equally by all elements that equal the maximum (the minimum) */
+/** fails: WEFT_ERR_SHAPE where there is a result, but no element along the dims
+ *  grad:  shared equally by all elements that equal the maximum (the minimum) */
 WEFT_API weft_tensor *weft_amax(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_amin(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_sum_all(weft_tensor *x);
@@ -35,8 +39,9 @@ WEFT_API weft_tensor *weft_nansum(weft_tensor *x, const int *dims, int n, bool k
 WEFT_API weft_tensor *weft_nanmean(weft_tensor *x, const int *dims, int n, bool keep);
 
 /**
- * The p-norm over dims, (sum |x|^p)^(1/p): p = INFINITY gives the largest size, -INFINITY the
- * smallest, 0 how many elements are not 0. grad: of an infinite norm shared by the elements that
+ * The p-norm over dims, (sum |x|^p)^(1/p): p = INFINITY gives the largest absolute value,
+ * -INFINITY the smallest, 0 how many elements are not 0. fails: WEFT_ERR_SHAPE for an infinite p of
+ * no elements. grad: of an infinite norm shared by the elements that
  * have it
  */
 WEFT_API weft_tensor *weft_norm(weft_tensor *x, double p, const int *dims, int n, bool keep);
@@ -47,6 +52,7 @@ WEFT_API weft_tensor *weft_dist(weft_tensor *a, weft_tensor *b, double p);
  * Variance and standard deviation over dims: squares about the mean, divided by their number less
  * `correction` (1: unbiased; not-a-number where that leaves nothing).
  *
+ * grad:  of a standard deviation that is 0, 0
  * ranks: every rank of x's mesh; over dims that are sharded two all-reduces of one number per
  *        result, which is on every rank
  */
@@ -65,7 +71,7 @@ WEFT_API weft_tensor *weft_var_mean(weft_tensor *x, const int *dims, int n, doub
  * shape: x [*, n, *] -> [*, k, *]; indices i64 of that shape
  * ranks: every rank of x's mesh. Where the dim is split each rank picks its own k, and only those
  *        are gathered
- * fails: WEFT_ERR_ARG for more than n, WEFT_ERR_DTYPE for u8 and bool
+ * fails: WEFT_ERR_ARG for more than n, WEFT_ERR_DTYPE for bool
  * grad:  of the values, to the elements that were chosen; in x's layout, and nothing is sent. The
  *        indices have none
  */

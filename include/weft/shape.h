@@ -77,6 +77,8 @@ WEFT_API int weft_split_chunks(weft_tensor **out, int n, weft_tensor *x, int dim
 WEFT_API weft_status weft_split_even(weft_tensor **out, int n, weft_tensor *x, int dim);
 /** Each element of a dim, which disappears; room for as many as the dim has. */
 WEFT_API weft_status weft_unbind(weft_tensor **out, weft_tensor *x, int dim);
+/** Tensors one behind the other along a dim, which have the same sizes in the others. Of several
+ *  dtypes, as torch, the one in which they meet; a tensor [0] joins any. fails: WEFT_ERR_SHAPE */
 WEFT_API weft_tensor *weft_cat(weft_tensor *const *x, int n, int dim);
 /** Joined along a new dim; along dim 1 (of single dims 0); along dim 0 as rows. */
 WEFT_API weft_tensor *weft_stack(weft_tensor *const *x, int n, int dim);
@@ -94,9 +96,10 @@ WEFT_API weft_tensor *weft_tile(weft_tensor *x, const int64_t *repeats, int n);
 WEFT_API weft_tensor *weft_repeat(weft_tensor *x, const int64_t *repeats, int n);
 /** Each element of a dim so many times, beside itself. */
 WEFT_API weft_tensor *weft_repeat_interleave(weft_tensor *x, int64_t repeats, int dim);
-/** The named dims the other way round, copied. */
+/** The named dims the other way round, copied; n = 0: a copy. */
 WEFT_API weft_tensor *weft_flip(weft_tensor *x, const int *dims, int n);
-/** Dim dims[i] turned by shifts[i]: element j goes to j + shift, and from the end to the start. */
+/** Dim dims[i] turned by shifts[i]: element j goes to j + shift, and from the end to the start.
+ *  dims NULL, one shift: all elements as one row. */
 WEFT_API weft_tensor *weft_roll(weft_tensor *x, const int64_t *shifts, const int *dims, int n);
 
 /** What stands around a padded tensor. */

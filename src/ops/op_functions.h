@@ -51,6 +51,9 @@ weft_tensor *wf_call_complex(enum wf_op op, weft_tensor *const *in, int n,
 weft_tensor *wf_promote_beside_numbers(weft_tensor *x, const double *numbers, int n);
 bool wf_number_is_whole(double number);
 
+/** The dtype in which arrays of two dtypes meet. */
+weft_dtype wf_common_dtype(weft_dtype a, weft_dtype b);
+
 /** Sum a broadcast result's gradient back to the shape an input had. */
 weft_tensor *wf_sum_to_shape_of(weft_tensor *grad, struct wf_layout *layout);
 
@@ -106,6 +109,24 @@ weft_dtype wf_computing_dtype(const weft_tensor *x);
 
 /** Partial axes become replicated; NULL for NULL. */
 weft_tensor *wf_reduce_if_partial(weft_tensor *t);
+
+/** The same of an operand of the caller's, which the guard has a say in. */
+weft_tensor *wf_reduce_partial_operand(const char *who, weft_tensor *x);
+
+/** Fails where there is a result, but no element along the dims in a bit mask. */
+weft_status wf_need_elements(const weft_tensor *x, int64_t mask, const char *who);
+
+/** Fails for integers to the power of a negative integer. */
+weft_status wf_check_power(const weft_tensor *x, double power);
+
+/** A tensor without dims is taken for one with a single element along its dim 0, or -1. */
+static inline bool wf_is_dim_of_number(const weft_tensor *x, int dim)
+{
+    return weft_ndim(x) == 0 && (dim == 0 || dim == -1);
+}
+
+/** Results of such an op without the dim again: y, and *more unless NULL. */
+weft_tensor *wf_drop_one_dim(weft_tensor *y, weft_tensor **more);
 
 /** Fails unless x has floating-point numbers. */
 weft_status wf_need_float(const weft_tensor *x, const char *who);

@@ -313,7 +313,7 @@ WT_TEST_IN_WORLD(norms__refuse_what_does_not_fit, w)
     REFUSES(weft_norm(x, NAN, NULL, 0, false), WEFT_ERR_ARG);
     REFUSES(weft_histc(x, 0, 0, 1), WEFT_ERR_ARG);
     REFUSES(weft_histc(x, 3, 1, 0), WEFT_ERR_ARG);
-    REFUSES(weft_sort(weft_full(WEFT_F32, NULL, 0, 0), 0, false, NULL), WEFT_ERR_ARG);
+    REFUSES(weft_sort(weft_full(WEFT_F32, NULL, 0, 0), 1, false, NULL), WEFT_ERR_ARG);
     REFUSES(weft_logsumexp(weft_full(WEFT_I32, &two, 1, 0), NULL, 0, false), WEFT_ERR_DTYPE);
 }
 

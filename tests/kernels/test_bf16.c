@@ -27,7 +27,9 @@ typedef double formula(double x, const double *s);
 
 static double clamped(double x, const double *s)
 {
-    return x < s[0] ? as_bf16(s[0]) : x > s[1] ? as_bf16(s[1]) : x;
+    double y = x < s[0] ? s[0] : x;
+
+    return y > s[1] ? as_bf16(s[1]) : x < s[0] ? as_bf16(s[0]) : x;
 }
 static double clamped_min(double x, const double *s) { return x < s[0] ? as_bf16(s[0]) : x; }
 static double clamped_max(double x, const double *s) { return x > s[0] ? as_bf16(s[0]) : x; }

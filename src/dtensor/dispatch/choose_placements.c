@@ -297,13 +297,23 @@ static bool find_partial_input(const struct candidate_search *s, uint32_t set,
     return found && wf_op_passes_partial(s->call, (weft_reduce)partial->reduce);
 }
 
+/* Nothing but a norm becomes a term of one: it would lose its sign. */
+static bool all_can_become(const struct candidate_search *s, uint32_t set, weft_placement partial)
+{
+    for (int i = 0; partial.reduce == WEFT_NORM && i < s->call->n_in; i++)
+        if (set >> i & 1 && is_input_distributed(s->call, i) &&
+            !weft_placement_equal(s->call->in[i]->placements[s->axis], partial))
+            return false;
+    return true;
+}
+
 static void consider_partial_inputs(struct candidate_search *s, uint32_t set)
 {
     const struct wf_infer *call = s->call;
     struct candidate c = {0};
     weft_placement partial;
 
-    if (!set || !find_partial_input(s, set, &partial)) return;
+    if (!set || !find_partial_input(s, set, &partial) || !all_can_become(s, set, partial)) return;
     for (int i = 0; i < call->n_in; i++) {
         if (!(set >> i & 1) || !call->in[i]) continue;
         if (!call->in[i]->mesh) return; /* a plain number cannot be counted once */

@@ -2,6 +2,7 @@
  * random.c: random ops. A call is one draw of a generator, an element its global index, so every
  * rank gets its shard of the same numbers and all generators stay in step.
  */
+#include <weft/pointwise.h>
 #include <weft/random.h>
 
 #include <math.h>
@@ -300,6 +301,13 @@ static weft_tensor *replicated_along(weft_tensor *x, int dim)
     for (int a = 0; a < x->layout->n_axes; a++)
         if (to[a].kind == WEFT_KIND_PARTIAL || weft_shards(to[a], dim)) to[a] = weft_replicate();
     return weft_redistribute(x, to);
+}
+
+/* Whether it was drawn says nothing of the probability's change. */
+void wf_vjp_bernoulli(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    (void)n;
+    in[0] = weft_mul_scalar(g, 0);
 }
 
 weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)

@@ -94,6 +94,9 @@ weft_tensor *weft_index_select(weft_tensor *x, int dim, weft_tensor *index)
     if (!x || !index) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "index_select"));
     WF_TRY_PTR(wf_tensor_need_alive(index, "index_select"));
+    if (wf_is_dim_of_number(x, dim))
+        return weft_reshape(weft_index_select(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1)),
+                            NULL, 0);
     d = wf_normalize_dim(dim, weft_ndim(x), "index_select");
     if (d < 0) return NULL;
     WF_NEED_PTR(weft_ndim(index) == 1, WEFT_ERR_SHAPE,

@@ -217,6 +217,10 @@ static weft_tensor *scatter(const char *who, enum wf_op op, weft_tensor *x, int 
     int d;
 
     if (!x || !index || !values) return NULL;
+    if (wf_is_dim_of_number(x, dim))
+        return weft_reshape(scatter(who, op, weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1),
+                                    weft_atleast_nd(values, 1), reduce),
+                            NULL, 0);
     d = check_scatter(who, x, dim, index, &values);
     return d < 0 ? NULL : call_scatter(op, x, d, index, values, reduce, NULL);
 }
@@ -231,6 +235,10 @@ weft_tensor *weft_scatter_value(weft_tensor *x, int dim, weft_tensor *index, dou
     int d;
 
     if (!x || !index) return NULL;
+    if (wf_is_dim_of_number(x, dim))
+        return weft_reshape(
+            weft_scatter_value(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1), value), NULL,
+            0);
     d = check_scatter("scatter_value", x, dim, index, NULL);
     if (d < 0) return NULL;
     return call_scatter(WF_OP_scatter, x, d, index,
@@ -277,6 +285,10 @@ weft_tensor *weft_scatter_reduce(weft_tensor *x, int dim, weft_tensor *index, we
     weft_tensor *self = x;
 
     if (!x || !index || !values) return NULL;
+    if (wf_is_dim_of_number(x, dim))
+        return weft_reshape(weft_scatter_reduce(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1),
+                                                weft_atleast_nd(values, 1), reduce, include_self),
+                            NULL, 0);
     if (check_scatter("scatter_reduce", x, dim, index, &values) < 0) return NULL;
     WF_NEED_PTR(reduce == WEFT_SUM || reduce == WEFT_AVG || reduce == WEFT_PRODUCT ||
                     reduce == WEFT_MAX || reduce == WEFT_MIN,
@@ -286,6 +298,19 @@ weft_tensor *weft_scatter_reduce(weft_tensor *x, int dim, weft_tensor *index, we
     if (reduce == WEFT_SUM) return weft_scatter_add(self, dim, index, values);
     if (reduce == WEFT_AVG) return scatter_mean(self, dim, index, values, include_self);
     return scatter("scatter_reduce", WF_OP_scatter_reduce, self, dim, index, values, reduce);
+}
+
+/* One more than the largest of the whole tensor, -1 with an error. */
+static int64_t classes_of_index(weft_tensor *index)
+{
+    weft_tensor *largest =
+        weft_numel(index) > 0 ? wf_reduce_if_partial(weft_amax(index, NULL, 0, false)) : NULL;
+    double most = largest ? weft_item(largest) : NAN;
+
+    if (most >= 0) return (int64_t)most + 1;
+    if (isnan(most) && weft_numel(index) > 0) return -1; /* it cannot be read: it is said why */
+    WF_FAIL(WEFT_ERR_ARG, "one_hot: no class is in the index");
+    return -1;
 }
 
 weft_tensor *weft_one_hot(weft_tensor *index, int64_t classes)
@@ -300,6 +325,8 @@ weft_tensor *weft_one_hot(weft_tensor *index, int64_t classes)
     WF_NEED_PTR(wf_is_index_dtype(index->layout), WEFT_ERR_DTYPE,
                 "one_hot: classes are i32 or i64, not %s",
                 weft_dtype_name(weft_tensor_dtype(index)));
+    if (classes == -1) classes = classes_of_index(index);
+    if (classes == -1) return NULL;
     WF_NEED_PTR(classes > 0 && n < WEFT_MAX_DIMS, WEFT_ERR_ARG,
                 "one_hot: %lld classes for a tensor with %d dims", (long long)classes, n);
     for (int d = 0; d < n; d++) shape[d] = weft_size(index, d);

@@ -200,28 +200,39 @@ weft_tensor *weft_kl_div(weft_tensor *log_p, weft_tensor *q, weft_loss_options o
     return loss_of("kl_div", divergence, log_p, q, o);
 }
 
+/* A target that broadcasts would count its elements several times, which nobody means. */
+static weft_status check_target_shape(const char *name, const weft_tensor *x,
+                                      const weft_tensor *target)
+{
+    char text[2][200];
+
+    WF_TRY(wf_tensor_need_alive(x, name));
+    WF_TRY(wf_tensor_need_alive(target, name));
+    if (weft_ndim(x) == weft_ndim(target) &&
+        memcmp(x->layout->desc.global, target->layout->desc.global,
+               (size_t)weft_ndim(x) * sizeof(int64_t)) == 0)
+        return WEFT_OK;
+    weft_tensor_format(x, text[0], sizeof text[0]);
+    weft_tensor_format(target, text[1], sizeof text[1]);
+    return WF_FAIL(WEFT_ERR_SHAPE, "%s: needs a target of the same shape: %s, %s", name, text[0],
+                   text[1]);
+}
+
 weft_tensor *weft_binary_cross_entropy(weft_tensor *p, weft_tensor *target, weft_loss_options o)
 {
     const char *name = "binary_cross_entropy";
-    char text[2][200];
 
     if (!p || !target) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(p, name));
-    WF_TRY_PTR(wf_tensor_need_alive(target, name));
-    if (weft_ndim(p) == weft_ndim(target) &&
-        memcmp(p->layout->desc.global, target->layout->desc.global,
-               (size_t)weft_ndim(p) * sizeof(int64_t)) == 0)
-        return loss_of(name, binary_cross_entropy, p, target, o);
-    weft_tensor_format(p, text[0], sizeof text[0]);
-    weft_tensor_format(target, text[1], sizeof text[1]);
-    return (void)WF_FAIL(WEFT_ERR_SHAPE, "%s: needs a target of the same shape: %s, %s", name,
-                         text[0], text[1]),
-           NULL;
+    WF_TRY_PTR(check_target_shape(name, p, target));
+    return loss_of(name, binary_cross_entropy, p, target, o);
 }
 
 weft_tensor *weft_binary_cross_entropy_with_logits(weft_tensor *z, weft_tensor *target,
                                                    weft_loss_options o)
 {
-    return loss_of("binary_cross_entropy_with_logits", binary_cross_entropy_with_logits, z, target,
-                   o);
+    const char *name = "binary_cross_entropy_with_logits";
+
+    if (!z || !target) return NULL;
+    WF_TRY_PTR(check_target_shape(name, z, target));
+    return loss_of(name, binary_cross_entropy_with_logits, z, target, o);
 }

@@ -128,7 +128,7 @@ weft_tensor *weft_batch_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *b
     WF_NEED_PTR(options.training || (options.running_mean && options.running_var), WEFT_ERR_ARG,
                 "batch_norm: running statistics are needed unless it trains");
     if (options.momentum == 0) options.momentum = 0.1;
-    y = weft_cast(wf_reduce_if_partial(x), wf_computing_dtype(x));
+    y = weft_cast(wf_reduce_partial_operand("batch_norm", x), wf_computing_dtype(x));
     if (!y) return NULL;
     y = options.training ? batch_norm_of_batch(y, &options, eps)
                          : batch_norm_of_running(y, &options, eps);

@@ -115,7 +115,7 @@ static weft_tensor *scale_and_shift(weft_tensor *x, weft_tensor *weight, weft_te
 static weft_tensor *sharded_layer_norm(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                        double eps)
 {
-    weft_tensor *y = weft_cast(wf_reduce_if_partial(x), wf_computing_dtype(x));
+    weft_tensor *y = weft_cast(wf_reduce_partial_operand("layer_norm", x), wf_computing_dtype(x));
 
     return scale_and_shift(wf_normalize_dims(y, (int64_t)1 << (weft_ndim(x) - 1), eps, NULL, NULL),
                            weight, bias, x);
@@ -123,7 +123,8 @@ static weft_tensor *sharded_layer_norm(weft_tensor *x, weft_tensor *weight, weft
 
 static weft_tensor *sharded_rms_norm(weft_tensor *x, weft_tensor *weight, double eps)
 {
-    weft_tensor *y = weft_cast(wf_reduce_if_partial(x), wf_computing_dtype(x)), *square;
+    weft_tensor *y = weft_cast(wf_reduce_partial_operand("rms_norm", x), wf_computing_dtype(x));
+    weft_tensor *square;
     int64_t mask = (int64_t)1 << (weft_ndim(x) - 1);
 
     if (!y) return NULL;

@@ -7,6 +7,8 @@
  */
 #include <weft/ops.h>
 
+#include <math.h>
+
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/op_functions.h"
@@ -42,6 +44,17 @@ static weft_tensor *largest_finite(weft_tensor *x, int64_t mask)
     return most ? weft_where(weft_isinf(most), wf_number_like(most, 0), most) : NULL;
 }
 
+/* The same, where infinity stays: from it a row's softmax is not a number, as it is on one device.
+ */
+static weft_tensor *largest_for_softmax(weft_tensor *x, int64_t mask)
+{
+    weft_tensor *most = wf_reduce_if_partial(wf_reduce_mask(WF_OP_max, x, mask, true, true)), *none;
+
+    if (!most) return NULL;
+    none = weft_eq(most, wf_number_like(most, -INFINITY));
+    return weft_where(none, wf_number_like(most, 0), most);
+}
+
 /* The sum of exp(x - most) along the dims, likewise. */
 static weft_tensor *whole_sum_exp(weft_tensor *x, weft_tensor *most, int64_t mask)
 {
@@ -74,7 +87,7 @@ static void vjp_sharded_softmax(const struct wf_tape_node *n, weft_tensor *g, we
 static weft_tensor *sharded_softmax_forward(weft_tensor *x, int dim, bool log)
 {
     int64_t mask = (int64_t)1 << dim;
-    weft_tensor *most = largest_finite(x, mask), *sum = whole_sum_exp(x, most, mask), *y;
+    weft_tensor *most = largest_for_softmax(x, mask), *sum = whole_sum_exp(x, most, mask), *y;
 
     if (!sum) return NULL;
     y = weft_sub(weft_cast(x, wf_computing_dtype(x)), most);
@@ -87,7 +100,7 @@ static weft_tensor *sharded_softmax(const char *name, weft_tensor *x, int dim, b
     weft_tensor *whole, *y, *kept;
 
     weft_no_grad_open();
-    whole = wf_reduce_if_partial(x);
+    whole = wf_reduce_partial_operand(name, x);
     y = whole ? sharded_softmax_forward(whole, dim, log) : NULL;
     kept = weft_detach(y);
     weft_no_grad_close();
@@ -108,6 +121,8 @@ static weft_tensor *softmax(enum wf_op op, const char *name, weft_tensor *x, int
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, name));
+    if (wf_is_dim_of_number(x, dim))
+        return weft_reshape(softmax(op, name, weft_atleast_nd(x, 1), 0, log), NULL, 0);
     d = wf_normalize_dim(dim, weft_ndim(x), name);
     if (d < 0) return NULL;
     if (wf_is_sharded_along(x, d) && weft_dtype_is_float(weft_tensor_dtype(x)) &&
@@ -170,7 +185,7 @@ weft_tensor *weft_logsumexp(weft_tensor *x, const int *dims, int n, bool keep)
     WF_TRY_PTR(wf_tensor_need_alive(x, "logsumexp"));
     WF_TRY_PTR(wf_need_float(x, "logsumexp"));
     mask = wf_dims_to_mask(x, dims, n, "logsumexp");
-    whole = mask < 0 ? NULL : wf_reduce_if_partial(x);
+    whole = mask < 0 ? NULL : wf_reduce_partial_operand("logsumexp", x);
     if (!whole) return NULL;
     weft_no_grad_open();
     log_sum = logsumexp_forward(weft_detach(whole), mask);

@@ -97,7 +97,6 @@ UNARY(relu)
 UNARY_1(add_scalar)
 UNARY_1(mul_scalar)
 UNARY_1(div_scalar)
-UNARY_1(pow_scalar)
 UNARY_1(clamp_min)
 UNARY_1(clamp_max)
 UNARY_2(clamp)
@@ -108,6 +107,14 @@ BINARY(div)
 TERNARY(lerp)
 TERNARY_1(addcmul)
 TERNARY_1(addcdiv)
+
+weft_tensor *weft_pow_scalar_(weft_tensor *x, double s)
+{
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "pow"));
+    WF_TRY_PTR(wf_check_power(x, s));
+    return write_over(WF_OP_pow_scalar, x, &x, 1, &s, 1);
+}
 
 weft_tensor *weft_sub_scalar_(weft_tensor *x, double s) { return weft_add_scalar_(x, -s); }
 

@@ -105,12 +105,27 @@ weft_status wf_shape_cast(struct wf_infer *call)
 
 /* ---- public functions ---- */
 
+static bool has_integers(const weft_tensor *x)
+{
+    return !weft_dtype_is_float(weft_tensor_dtype(x)) && weft_tensor_dtype(x) != WEFT_C64;
+}
+
+weft_status wf_check_power(const weft_tensor *x, double power)
+{
+    WF_NEED(!has_integers(x) || power >= 0 || !wf_number_is_whole(power), WEFT_ERR_ARG,
+            "pow: integers to the power %g, which are none", power);
+    return WEFT_OK;
+}
+
 static weft_tensor *call_with_numbers(enum wf_op op, weft_tensor *x, const double *s, int n)
 {
     struct wf_op_args args = {.scalars.s = {s[0], s[1], s[2]}};
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, wf_ops[op].name));
+    if (op == WF_OP_pow_scalar) WF_TRY_PTR(wf_check_power(x, s[0]));
+    /* Integers are finite numbers, all of which f32 does not have. */
+    if (op == WF_OP_nan_to_num && has_integers(x)) return wf_dispatch_unary_op(WF_OP_copy, x);
     x = wf_promote_beside_numbers(x, s, n);
     return x ? wf_dispatch_op_one_output(op, &x, 1, &args) : NULL;
 }
@@ -150,13 +165,33 @@ static weft_tensor *call_with_numbers(enum wf_op op, weft_tensor *x, const doubl
         struct wf_op_args args = {.scalars.s = {s}};                                               \
         weft_tensor *in[] = {a, b, c};                                                             \
                                                                                                    \
+        if (!a) return NULL;                                                                       \
+        WF_TRY_PTR(wf_tensor_need_alive(a, #name));                                                \
+        in[0] = wf_promote_beside_numbers(a, &s, 1);                                               \
         return wf_dispatch_op_one_output(WF_OP_##name, in, 3, &args);                              \
     }
+#define WHOLE_BINARY(name)                                                                         \
+    weft_tensor *weft_##name(weft_tensor *a, weft_tensor *b)                                       \
+    {                                                                                              \
+        return call_with_bits(WF_OP_##name, a, b);                                                 \
+    }
+
+/* The bits of bools are their truth. */
+static weft_tensor *call_with_bits(enum wf_op op, weft_tensor *a, weft_tensor *b)
+{
+    bool bools = a && b && weft_tensor_dtype(a) == WEFT_BOOL && weft_tensor_dtype(b) == WEFT_BOOL;
+
+    if (bools && op == WF_OP_bitwise_and) return weft_logical_and(a, b);
+    if (bools && op == WF_OP_bitwise_or) return weft_logical_or(a, b);
+    if (bools && op == WF_OP_bitwise_xor) return weft_logical_xor(a, b);
+    return wf_dispatch_binary_op(op, a, b);
+}
+
 #define WF_UNARY(name, scalars, ...) UNARY_##scalars(name)
 #define WF_UNARY_BY_OPS(name, scalars, ...) UNARY_##scalars(name)
 #define WF_BINARY(name, ...) BINARY(name)
 #define WF_TERNARY(name, scalars, ...) TERNARY_##scalars(name)
-#define WF_WHOLE_BINARY(name, ...) BINARY(name)
+#define WF_WHOLE_BINARY(name, ...) WHOLE_BINARY(name)
 #define WF_COMPARE(name, ...) BINARY(name)
 #define WF_TEST(name, ...) UNARY_0(name)
 #include "kernels/pointwise.def"

@@ -36,6 +36,8 @@ static weft_dtype meet(weft_dtype a, weft_dtype b)
     return larger_of_kind(a, b);
 }
 
+weft_dtype wf_common_dtype(weft_dtype a, weft_dtype b) { return meet(a, b); }
+
 static weft_dtype common_dtype(const struct wf_infer *call, int first)
 {
     weft_dtype of_arrays = (weft_dtype)NO_DTYPE, of_numbers = (weft_dtype)NO_DTYPE;

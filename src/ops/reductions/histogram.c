@@ -68,7 +68,7 @@ weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double least, double most)
     WF_NEED_PTR(isfinite(least) && isfinite(most) && least <= most, WEFT_ERR_ARG,
                 "histc: from %g to %g", least, most);
     weft_no_grad_open();
-    x = wf_reduce_if_partial(x);
+    x = wf_reduce_partial_operand("histc", x);
     range = !x ? NULL : least == most ? range_of_data(x) : given_range(x, least, most);
     if (range)
         counts = wf_dispatch_op_one_output(WF_OP_histogram, (weft_tensor *[]){x, range}, 2, &args);

@@ -106,7 +106,9 @@ weft_tensor *weft_norm(weft_tensor *x, double p, const int *dims, int n, bool ke
     WF_TRY_PTR(wf_need_float(x, "norm"));
     WF_NEED_PTR(!isnan(p), WEFT_ERR_ARG, "norm: p is not a number");
     mask = wf_dims_to_mask(x, dims, n, "norm");
-    return mask < 0 ? NULL : norm_of_mask(x, p, mask, keep);
+    if (mask < 0) return NULL;
+    if (isinf(p)) WF_TRY_PTR(wf_need_elements(x, mask, "norm"));
+    return norm_of_mask(x, p, mask, keep);
 }
 
 weft_tensor *weft_dist(weft_tensor *a, weft_tensor *b, double p)
@@ -139,7 +141,7 @@ static weft_tensor *variance(const char *who, weft_tensor *x, const int *dims, i
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
     WF_TRY_PTR(wf_need_float(x, who));
     mask = wf_dims_to_mask(x, dims, n, who);
-    x = mask < 0 ? NULL : wf_reduce_if_partial(x);
+    x = mask < 0 ? NULL : wf_reduce_partial_operand(who, x);
     if (!x) return NULL;
     if (!mean) weft_no_grad_open(); /* the variance's gradient does not go through the mean */
     about = wf_reduce_if_partial(wf_mean_mask(x, mask, true, true));
@@ -158,11 +160,22 @@ weft_tensor *weft_var(weft_tensor *x, const int *dims, int n, double correction,
     return var ? in_dtype_of(var, x) : NULL;
 }
 
+/* Where nothing varies the gradient is 0, which a root's is not. */
+static weft_tensor *root_of_variance(weft_tensor *var)
+{
+    weft_tensor *none, *some;
+
+    if (!var || !var->requires_grad) return weft_sqrt(var);
+    none = weft_eq(var, wf_number_like(var, 0));
+    some = weft_sqrt(weft_where(none, wf_number_like(var, 1), var));
+    return weft_where(none, wf_number_like(var, 0), some);
+}
+
 weft_tensor *weft_std(weft_tensor *x, const int *dims, int n, double correction, bool keep)
 {
-    weft_tensor *var = variance("std", x, dims, n, correction, keep, NULL);
+    weft_tensor *std = root_of_variance(variance("std", x, dims, n, correction, keep, NULL));
 
-    return var ? in_dtype_of(weft_sqrt(var), x) : NULL;
+    return std ? in_dtype_of(std, x) : NULL;
 }
 
 weft_tensor *weft_var_mean(weft_tensor *x, const int *dims, int n, double correction, bool keep,

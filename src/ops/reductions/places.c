@@ -26,13 +26,6 @@ static weft_tensor *place_of_extreme(weft_tensor *x, weft_tensor *extreme, int64
                    : NULL;
 }
 
-static weft_status check_has_elements(const weft_tensor *x, int64_t mask, const char *who)
-{
-    WF_NEED(wf_count_in_dims(x, mask) > 0, WEFT_ERR_SHAPE,
-            "%s: there is no element along a dim of size 0", who);
-    return WEFT_OK;
-}
-
 static weft_tensor *place(enum wf_op op, const char *who, weft_tensor *x, const int *dims, int n)
 {
     weft_tensor *at = NULL;
@@ -42,9 +35,9 @@ static weft_tensor *place(enum wf_op op, const char *who, weft_tensor *x, const 
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
     mask = wf_dims_to_mask(x, dims, n, who);
     if (mask < 0) return NULL;
-    WF_TRY_PTR(check_has_elements(x, mask, who));
+    WF_TRY_PTR(wf_need_elements(x, mask, who));
     weft_no_grad_open();
-    x = wf_widen_small_integers(wf_reduce_if_partial(x));
+    x = wf_widen_small_integers(wf_reduce_partial_operand(who, x));
     if (x) at = place_of_extreme(x, whole_extreme(op, x, mask), mask, false);
     weft_no_grad_close();
     return at;
@@ -110,11 +103,14 @@ static weft_tensor *extreme_with_index(enum wf_op op, const char *who, weft_tens
     if (indices) *indices = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
+    if (wf_is_dim_of_number(x, dim))
+        return wf_drop_one_dim(
+            extreme_with_index(op, who, weft_atleast_nd(x, 1), 0, false, indices), indices);
     d = wf_normalize_dim(dim, weft_ndim(x), who);
     if (d < 0) return NULL;
-    WF_TRY_PTR(check_has_elements(x, (int64_t)1 << d, who));
+    WF_TRY_PTR(wf_need_elements(x, (int64_t)1 << d, who));
     weft_no_grad_open();
-    whole = wf_widen_small_integers(wf_reduce_if_partial(x));
+    whole = wf_widen_small_integers(wf_reduce_partial_operand(who, x));
     y = whole ? whole_extreme(op, whole, (int64_t)1 << d) : NULL;
     at = whole ? place_of_extreme(whole, y, (int64_t)1 << d, true) : NULL;
     y = wf_narrow_small_integers(y, weft_tensor_dtype(x));

@@ -121,8 +121,10 @@ int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char
         return -1;
     }
     for (int i = 0; i < n; i++) {
-        int d = wf_normalize_dim(dims[i], weft_ndim(t), who);
+        int d;
 
+        if (wf_is_dim_of_number(t, dims[i])) continue;
+        d = wf_normalize_dim(dims[i], weft_ndim(t), who);
         if (d < 0) return -1;
         if (mask >> d & 1) {
             WF_FAIL(WEFT_ERR_ARG, "%s: dim %d is named twice", who, d);
@@ -143,6 +145,17 @@ weft_tensor *wf_reduce_if_partial(weft_tensor *t)
         if (replicated[a].kind == WEFT_KIND_PARTIAL) replicated[a] = weft_replicate();
     }
     return weft_redistribute(t, replicated);
+}
+
+weft_tensor *wf_reduce_partial_operand(const char *who, weft_tensor *x)
+{
+    weft_placement to[WEFT_MAX_AXES];
+
+    if (!x || !x->layout->partial) return x;
+    memcpy(to, x->layout->placements, sizeof to);
+    for (int a = 0; a < x->layout->n_axes; a++)
+        if (weft_is_partial(to[a])) to[a] = weft_replicate();
+    return wf_redistribute_implicitly(who, x, to);
 }
 
 weft_tensor *wf_sum_masked_dims(weft_tensor *t, int64_t mask, bool keep, double scale,
@@ -275,14 +288,38 @@ weft_tensor *weft_prod(weft_tensor *x, const int *dims, int n, bool keep)
     return reduce_dims(WF_OP_prod, "prod", x, dims, n, keep, true);
 }
 
+weft_status wf_need_elements(const weft_tensor *x, int64_t mask, const char *who)
+{
+    bool any_result = true;
+
+    for (int d = 0; d < weft_ndim(x); d++)
+        any_result &= mask >> d & 1 || x->layout->desc.global[d] > 0;
+    WF_NEED(!any_result || wf_count_in_dims(x, mask) > 0, WEFT_ERR_SHAPE,
+            "%s: there is no element along a dim of size 0", who);
+    return WEFT_OK;
+}
+
+static weft_tensor *extreme(enum wf_op op, const char *who, weft_tensor *x, const int *dims, int n,
+                            bool keep)
+{
+    int64_t mask;
+
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, who));
+    mask = wf_dims_to_mask(x, dims, n, who);
+    if (mask < 0) return NULL;
+    WF_TRY_PTR(wf_need_elements(x, mask, who));
+    return reduce_dims(op, who, x, dims, n, keep, false);
+}
+
 weft_tensor *weft_amax(weft_tensor *x, const int *dims, int n, bool keep)
 {
-    return reduce_dims(WF_OP_max, "max", x, dims, n, keep, false);
+    return extreme(WF_OP_max, "amax", x, dims, n, keep);
 }
 
 weft_tensor *weft_amin(weft_tensor *x, const int *dims, int n, bool keep)
 {
-    return reduce_dims(WF_OP_min, "min", x, dims, n, keep, false);
+    return extreme(WF_OP_min, "amin", x, dims, n, keep);
 }
 
 weft_tensor *weft_count_nonzero(weft_tensor *x, const int *dims, int n)

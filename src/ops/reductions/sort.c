@@ -37,6 +37,8 @@ weft_tensor *weft_sort(weft_tensor *x, int dim, bool descending, weft_tensor **i
     if (indices) *indices = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "sort"));
+    if (wf_is_dim_of_number(x, dim))
+        return wf_drop_one_dim(weft_sort(weft_atleast_nd(x, 1), 0, descending, indices), indices);
     last = weft_ndim(x) - 1;
     d = wf_normalize_dim(dim, weft_ndim(x), "sort");
     if (d < 0) return NULL;
@@ -75,6 +77,8 @@ weft_tensor *weft_kthvalue(weft_tensor *x, int64_t k, int dim, bool keep, weft_t
     if (index) *index = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "kthvalue"));
+    if (wf_is_dim_of_number(x, dim))
+        return weft_kthvalue(weft_atleast_nd(x, 1), k, 0, false, index);
     d = wf_normalize_dim(dim, weft_ndim(x), "kthvalue");
     if (d < 0) return NULL;
     WF_NEED_PTR(k >= 1 && k <= weft_size(x, d), WEFT_ERR_ARG, "kthvalue: element %lld of %lld",
@@ -95,6 +99,7 @@ weft_tensor *weft_median(weft_tensor *x, int dim, bool keep, weft_tensor **index
     if (index) *index = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "median"));
+    if (wf_is_dim_of_number(x, dim)) return weft_median(weft_atleast_nd(x, 1), 0, false, index);
     d = wf_normalize_dim(dim, weft_ndim(x), "median");
     if (d < 0) return NULL;
     n = weft_size(x, d);

@@ -82,7 +82,7 @@ static weft_tensor *gather_dim(weft_tensor *x, weft_placement *placements)
 
     for (int a = 0; a < weft_mesh_ndim(weft_tensor_mesh(x)); a++)
         if (weft_placement_equal(placements[a], weft_shard(last))) placements[a] = weft_replicate();
-    return weft_redistribute(x, placements);
+    return wf_redistribute_implicitly("topk", x, placements);
 }
 
 /* The k best of every rank, whole on every rank. */
@@ -133,6 +133,21 @@ static void record_topk_node(weft_tensor *values, weft_tensor *indices, weft_ten
     wf_tape_node_shard_saved(node);
 }
 
+/* Small integers, which have no kernel, by way of i32. */
+static weft_tensor *topk_of_small(weft_tensor *x, int64_t k, int dim, weft_tensor **indices)
+{
+    weft_tensor *values = weft_topk(weft_cast(x, WEFT_I32), k, dim, indices);
+
+    return values ? weft_cast(values, weft_tensor_dtype(x)) : NULL;
+}
+
+static bool has_small_integers(const weft_tensor *x)
+{
+    weft_dtype dtype = weft_tensor_dtype(x);
+
+    return dtype == WEFT_I16 || dtype == WEFT_I8 || dtype == WEFT_U8;
+}
+
 weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices)
 {
     weft_placement placements[WEFT_MAX_AXES];
@@ -143,6 +158,10 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
     if (indices) *indices = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "topk"));
+    if (wf_is_dim_of_number(x, dim))
+        return k == 1 ? wf_drop_one_dim(weft_topk(weft_atleast_nd(x, 1), 1, 0, indices), indices)
+                      : weft_topk(weft_atleast_nd(x, 1), k, 0, indices);
+    if (has_small_integers(x)) return topk_of_small(x, k, dim, indices);
     d = wf_normalize_dim(dim, weft_ndim(x), "topk");
     last = weft_ndim(x) - 1;
     if (d < 0) return NULL;

@@ -137,6 +137,13 @@ weft_tensor *weft_unflatten(weft_tensor *x, int dim, const int64_t *sizes, int n
 
 /* ---- dims of size 1 ---- */
 
+weft_tensor *wf_drop_one_dim(weft_tensor *y, weft_tensor **more)
+{
+    if (!y) return NULL;
+    if (more && *more) *more = weft_reshape(*more, NULL, 0);
+    return more && !*more ? NULL : weft_reshape(y, NULL, 0);
+}
+
 weft_tensor *weft_squeeze(weft_tensor *x, const int *dims, int n)
 {
     int64_t shape[WEFT_MAX_DIMS], mask;

@@ -54,20 +54,65 @@ static weft_tensor *cat_in_groups(weft_tensor *const *x, int n, const struct wf_
     return wf_dispatch_op_one_output(WF_OP_cat, group, groups, args);
 }
 
+/* An array [0] joins any others, as it did before arrays had shapes. */
+static bool is_empty_list(const weft_tensor *x)
+{
+    return weft_ndim(x) == 1 && x->layout->desc.global[0] == 0;
+}
+
+/* The first that decides how many dims there are. */
+static int first_to_join(weft_tensor *const *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!is_empty_list(x[i])) return i;
+    return 0;
+}
+
+static bool is_one_kind(weft_tensor *const *x, int n)
+{
+    bool one = true;
+
+    for (int i = 1; i < n; i++)
+        one &= weft_tensor_dtype(x[i]) == weft_tensor_dtype(x[0]) &&
+               weft_ndim(x[i]) == weft_ndim(x[0]);
+    return one;
+}
+
+/* Of several dtypes, which become the one in which they meet; without the empty lists. */
+static weft_tensor *cat_of_kinds(weft_tensor *const *x, int n, bool drop_empty,
+                                 const struct wf_op_args *args)
+{
+    weft_dtype dtype = weft_tensor_dtype(x[0]);
+    weft_tensor **joined = wf_malloc((size_t)n * sizeof(weft_tensor *)), *y = NULL;
+    int some = 0, i = 0;
+
+    for (int k = 1; k < n; k++) dtype = wf_common_dtype(dtype, weft_tensor_dtype(x[k]));
+    for (; i < n; i++) {
+        if (drop_empty && is_empty_list(x[i])) continue;
+        joined[some] = weft_cast(x[i], dtype);
+        if (!joined[some++]) break;
+    }
+    if (i == n) y = cat_in_groups(joined, some, args);
+    wf_free(joined);
+    return y;
+}
+
 weft_tensor *weft_cat(weft_tensor *const *x, int n, int dim)
 {
     struct wf_op_args args;
-    int d;
+    int d, first;
 
     WF_NEED_PTR(n >= 1, WEFT_ERR_ARG, "cat: nothing to join");
     WF_NEED_PTR(x, WEFT_ERR_ARG, "cat: no list of tensors");
     for (int i = 0; i < n; i++)
         if (!x[i]) return NULL;
     for (int i = 0; i < n; i++) WF_TRY_PTR(wf_tensor_need_alive(x[i], "cat"));
-    d = wf_normalize_dim(dim, weft_ndim(x[0]), "cat");
+    first = first_to_join(x, n);
+    d = wf_normalize_dim(dim, weft_ndim(x[first]), "cat");
     if (d < 0) return NULL;
     args = (struct wf_op_args){WF_ATTRS(dim, .dim = d)};
-    return cat_in_groups(x, n, &args);
+    if (is_one_kind(x, n)) return cat_in_groups(x, n, &args);
+    return cat_of_kinds(x, n, weft_ndim(x[first]) > 1, &args);
 }
 
 /* ---- along a new dim ---- */

@@ -23,7 +23,8 @@ weft_tensor *weft_flip(weft_tensor *x, const int *dims, int n)
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "flip"));
-    WF_NEED_PTR(n > 0, WEFT_ERR_ARG, "flip: no dims");
+    WF_NEED_PTR(n >= 0, WEFT_ERR_ARG, "flip: %d dims", n);
+    if (n == 0) return wf_dispatch_unary_op(WF_OP_copy, x);
     mask = wf_dims_to_mask(x, dims, n, "flip");
     if (mask < 0) return NULL;
     for (int d = 0; x && d < weft_ndim(x); d++)
@@ -45,11 +46,22 @@ static weft_tensor *roll_dim(weft_tensor *x, int d, int64_t shift)
     return weft_cat(piece, 2, d);
 }
 
+/* All elements as one row. */
+static weft_tensor *roll_all(weft_tensor *x, int64_t shift)
+{
+    weft_tensor *row = weft_reshape(x, (int64_t[]){weft_numel(x)}, 1);
+
+    return row ? wf_reshape_to(roll_dim(row, 0, shift), x->layout->desc.global, weft_ndim(x), NULL)
+               : NULL;
+}
+
 weft_tensor *weft_roll(weft_tensor *x, const int64_t *shifts, const int *dims, int n)
 {
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "roll"));
-    WF_NEED_PTR(n > 0 && shifts && dims, WEFT_ERR_ARG, "roll: no shifts, or no dims");
+    WF_NEED_PTR(n > 0 && shifts, WEFT_ERR_ARG, "roll: no shifts");
+    WF_NEED_PTR(dims || n == 1, WEFT_ERR_ARG, "roll: %d shifts, but no dims", n);
+    if (!dims) return roll_all(x, shifts[0]);
     for (int i = 0; x && i < n; i++) {
         int d = wf_normalize_dim(dims[i], weft_ndim(x), "roll");
 

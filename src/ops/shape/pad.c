@@ -82,17 +82,6 @@ weft_tensor *wf_spread_last_dim(weft_tensor *x, int64_t start, int64_t step, int
 
 /* ---- the public function ---- */
 
-static weft_tensor *reduce_partial(const char *who, weft_tensor *x)
-{
-    weft_placement to[WEFT_MAX_AXES];
-
-    if (!x->layout->partial) return x;
-    memcpy(to, x->layout->placements, sizeof to);
-    for (int a = 0; a < x->layout->n_axes; a++)
-        if (weft_is_partial(to[a])) to[a] = weft_replicate();
-    return wf_redistribute_implicitly(who, x, to);
-}
-
 /* Negative amounts take elements away. */
 static weft_tensor *pad_with_value(weft_tensor *x, const int64_t *before, const int64_t *after,
                                    double value)
@@ -113,7 +102,7 @@ static weft_tensor *pad_with_value(weft_tensor *x, const int64_t *before, const 
     }
     if (!grows) return x;
     if (value == 0) return dispatch_pad(WF_OP_pad, x, &attrs, 0);
-    x = reduce_partial("pad", x);
+    x = wf_reduce_partial_operand("pad", x);
     return x ? dispatch_pad(WF_OP_pad_value, x, &attrs, value) : NULL;
 }
 
