@@ -58,8 +58,8 @@ WEFT_API weft_tensor *weft_attention_lse(weft_tensor *q, weft_tensor *k, weft_te
  * Attention over two sets of keys from attention over each: results [B,Tq,H,D] with lse [B,H,Tq],
  * or [B,Tq,G,R,D] with [B,G,R,Tq], as weft_attention_lse gives them.
  *
- * lse: NULL, or where that of both goes, for the next merge. A query that saw no key in one of them
- * has just the other's result; in neither, 0 and -infinity.
+ * lse:   NULL, or where that of both goes, for the next merge. A query that saw no key in one of
+ *        them has just the other's result; in neither, 0 and -infinity
  * dtype: where results have one, that; else f32, for sums of 16-bit results without rounding
  * ranks: every rank of the inputs' mesh; nothing is sent where they lie alike
  * fails: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE

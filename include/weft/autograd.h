@@ -3,7 +3,9 @@
 
 #include <weft/tensor.h>
 
-/** Mark a leaf as wanting a gradient, or not. ranks: any; local. gives: t
+/** Mark a leaf as wanting a gradient, or not.
+ *  ranks: any; local
+ *  gives: t
  *  fails: WEFT_ERR_DTYPE for integers, WEFT_ERR_STATE for the result of an op */
 WEFT_API weft_tensor *weft_set_requires_grad(weft_tensor *t, bool wanted);
 
@@ -22,7 +24,8 @@ WEFT_API bool weft_requires_grad(const weft_tensor *t);
 WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
 
 /** Whether the accumulated gradient is a partial sum yet, which weft_grad would reduce: to see it
- *  without communication. False where there is none. ranks: any; local */
+ *  without communication. False where there is none.
+ *  ranks: any; local */
 WEFT_API bool weft_grad_is_partial(const weft_tensor *leaf);
 
 /**
@@ -60,7 +63,8 @@ WEFT_API weft_status weft_backward_retain(weft_tensor *loss);
  */
 WEFT_API weft_status weft_backward_from(weft_tensor *t, weft_tensor *gradient);
 
-/** Stop / resume recording on this thread; regions nest. ranks: any; local
+/** Stop / resume recording on this thread; regions nest.
+ *  ranks: any; local
  *  fails: close: WEFT_ERR_STATE when none is open, which changes nothing */
 WEFT_API void weft_no_grad_open(void);
 WEFT_API weft_status weft_no_grad_close(void);
@@ -110,7 +114,10 @@ WEFT_API weft_scope *weft_saved_shards_open(weft_mesh *mesh);
  * type per mesh axis: replicated, varying, a shard or a term, and what its gradient is. Calls
  * in which types do not go together are refused (docs/concepts/autograd.md). A program that knows
  * better, because it communicates by itself, says so with this.
- * ranks: any; local. gives: a tensor owned by the open scope, shares storage with t; t itself when
- * nothing is known of it. grad: as it is
+ *
+ * ranks: any; local
+ * gives: a tensor owned by the open scope, shares storage with t; t itself when nothing is known of
+ *        it
+ * grad:  as it is
  */
 WEFT_API weft_tensor *weft_drop_grad_types(weft_tensor *t);

@@ -17,8 +17,9 @@ typedef struct weft_state weft_state;
 
 /* ---- the list ---- */
 
-/** An empty list. ranks: any; local. gives: released by weft_state_release, which frees the list
- * and keeps what it names */
+/** An empty list.
+ *  ranks: any; local
+ *  gives: released by weft_state_release, which frees the list and keeps what it names */
 WEFT_API weft_state *weft_state_new(void);
 WEFT_API void weft_state_release(weft_state *state);
 
@@ -26,7 +27,7 @@ WEFT_API void weft_state_release(weft_state *state);
  * Name one thing. Names are compared as they are; those of several things differ.
  *
  * ranks: any; local, all alike. Numbers, bytes and generators are taken to be the same on all ranks
- * when they are saved; whatever a pointer points to must live as long as the list
+ *        when they are saved; whatever a pointer points to must live as long as the list
  * fails: WEFT_ERR_ARG for an empty name, one in use or not UTF-8, or without a thing;
  *        WEFT_ERR_LAYOUT for a partial result, of which no rank has the value
  */
@@ -46,7 +47,9 @@ WEFT_API weft_status weft_state_add_generator(weft_state *state, const char *nam
  * rate; all of another list.
  *
  * `module` is the optimizer's.
- * ranks: any; local, all alike. fails: as above, and the list is what it was
+ *
+ * ranks: any; local, all alike
+ * fails: as above, and the list is what it was
  */
 WEFT_API weft_status weft_state_add_module(weft_state *state, const char *prefix,
                                            weft_module *module);
@@ -56,7 +59,9 @@ WEFT_API weft_status weft_state_add_state(weft_state *state, const char *prefix,
                                           const weft_state *other);
 
 /** How many things, the name of one in the order they were added (NULL: none of that number), and
- * the tensor of a name (NULL: none). ranks: any; local. gives: borrowed */
+ *  the tensor of a name (NULL: none).
+ *  ranks: any; local
+ *  gives: borrowed */
 WEFT_API int64_t weft_state_count(const weft_state *state);
 WEFT_API const char *weft_state_name(const weft_state *state, int64_t index);
 WEFT_API weft_tensor *weft_state_tensor(const weft_state *state, const char *name);

@@ -72,7 +72,8 @@ typedef struct weft_compile_config {
  * were recorded; "full", the usual: after all passes; "graph": all are as with config.graph.
  * Results are the same bits in each.
  *
- * ranks: every rank that calls it, alike; local. gives: weft_compiled_release
+ * ranks: every rank that calls it, alike; local
+ * gives: weft_compiled_release
  * fails: WEFT_ERR_ARG without a function, for a backend that there is not, and for another word in
  *        WEFT_COMPILE
  */
@@ -107,9 +108,11 @@ WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_tensor *co
  * already that has its backward, or WEFT_COMPILE says that none is used. `results`: how many calls
  * will ask for.
  *
- * Copies of all that is written are held meanwhile. ranks: as the function
- * fails: as the function; WEFT_ERR_STATE where no list can be made (the limit, what breaks
- *        a whole list), and within a compiled function
+ * Copies of all that is written are held meanwhile.
+ *
+ * ranks: as the function
+ * fails: as the function; WEFT_ERR_STATE where no list can be made (the limit, what breaks a whole
+ *        list), and within a compiled function
  */
 WEFT_API weft_status weft_compiled_warm_up(weft_compiled *compiled, weft_tensor *const *in,
                                            int n_in, int results);
@@ -125,7 +128,8 @@ WEFT_API weft_status weft_compiled_warm_up(weft_compiled *compiled, weft_tensor 
  */
 WEFT_API weft_status weft_compile_module(weft_module *m, const char *paths,
                                          weft_compile_config config);
-/** What runs its calls, to be asked or warmed up; NULL: it is not compiled. ranks: any; local.
+/** What runs its calls, to be asked or warmed up; NULL: it is not compiled.
+ *  ranks: any; local
  *  gives: borrowed, the module's */
 WEFT_API weft_compiled *weft_module_compiled(const weft_module *m);
 
@@ -152,25 +156,29 @@ typedef struct weft_compiled_counts {
 /** ranks: any; local */
 WEFT_API weft_compiled_counts weft_compiled_get_counts(const weft_compiled *compiled);
 
-/** Why the last call did not replay a list; NULL: it did. Lasts until the next call. ranks: any;
- *  local */
+/** Why the last call did not replay a list; NULL: it did. Lasts until the next call.
+ *  ranks: any; local */
 WEFT_API const char *weft_compiled_reason(const weft_compiled *compiled);
 
 /** The lists made so far, as text: what tensors go through (`lowered` false), or every copy and the
- *  start and wait of each collective. ranks: any; local */
+ *  start and wait of each collective.
+ *  ranks: any; local */
 WEFT_API void weft_compiled_print(const weft_compiled *compiled, bool lowered, FILE *out);
 
 /**
  * Between the two, what a compiled function does is run as it is, in every call, and a compiled
  * function that is called there too: a graph break before and after. Regions may be nested.
- * PyTorch: torch.compiler.disable. ranks: any; local, all alike. fails: close: WEFT_ERR_STATE when
- * none is open
+ * PyTorch: torch.compiler.disable.
+ *
+ * ranks: any; local, all alike
+ * fails: close: WEFT_ERR_STATE when none is open
  */
 WEFT_API void weft_compile_disable_open(void);
 WEFT_API weft_status weft_compile_disable_close(void);
 
 /** What follows is in no list: where a compiled function wants its C code to run. Outside of one
- *  nothing. ranks: any; local */
+ *  nothing.
+ *  ranks: any; local */
 WEFT_API void weft_graph_break(const char *reason);
 
 /**
@@ -217,8 +225,8 @@ typedef struct weft_compile_forecast {
  * require gradients it is the forward. What the function changes stays changed. `results`: how many
  * it gives.
  *
- * ranks: any; local. fails: as the function; WEFT_ERR_STATE for an input with elements and within a
- * compiled function
+ * ranks: any; local
+ * fails: as the function; WEFT_ERR_STATE for an input with elements and within a compiled function
  */
 WEFT_API weft_status weft_compile_forecast_list(weft_compile_forecast *forecast,
                                                 weft_compiled_function *function, void *state,
@@ -257,8 +265,8 @@ WEFT_API weft_status weft_compile_compare_print(weft_compiled_function *function
  * each rank R, for weft_compile_replay_print, the program weft-replay, or
  * weft_compile_minify_print. Elements are those after the run. PyTorch: replay_record_enabled.
  *
- * ranks: as the function. fails: as weft_compile_compare_print; WEFT_ERR_IO where a file cannot be
- * written
+ * ranks: as the function
+ * fails: as weft_compile_compare_print; WEFT_ERR_IO where a file cannot be written
  */
 WEFT_API weft_status weft_compile_record(weft_compiled_function *function, void *state,
                                          weft_tensor *const *in, int n_in, int results,
@@ -269,7 +277,8 @@ WEFT_API weft_status weft_compile_record(weft_compiled_function *function, void 
  * of one axis have all of them, tensors are spread anew, and what follows from a rank's own shape
  * may be refused.
  *
- * ranks: all; fails: WEFT_ERR_IO for files that are not there or not of this form; as ops
+ * ranks: all
+ * fails: WEFT_ERR_IO for files that are not there or not of this form; as ops
  */
 WEFT_API weft_status weft_compile_replay_print(const char *path, weft_compile_check check,
                                                FILE *out, int *first);
@@ -282,7 +291,8 @@ WEFT_API weft_status weft_compile_replay_print(const char *path, weft_compile_ch
  *
  * `left` gets the number of nodes that are left, 0 where nothing differs.
  *
- * ranks: all; fails: as weft_compile_replay_print and weft_compile_record
+ * ranks: all
+ * fails: as weft_compile_replay_print and weft_compile_record
  */
 WEFT_API weft_status weft_compile_minify_print(const char *path, const char *smaller,
                                                weft_compile_check check, FILE *out, int *left);

@@ -16,8 +16,8 @@
 #include <weft/tensor.h>
 
 /** x [*] of c64 as [*,2] of f32, and the other way: the same bytes, but a copy where pairs do not
- * lie together. A last dim that is sharded is brought together first. fails: WEFT_ERR_DTYPE,
- * WEFT_ERR_SHAPE */
+ *  lie together. A last dim that is sharded is brought together first.
+ *  fails: WEFT_ERR_DTYPE, WEFT_ERR_SHAPE */
 WEFT_API weft_tensor *weft_view_as_real(weft_tensor *x);
 WEFT_API weft_tensor *weft_view_as_complex(weft_tensor *x);
 

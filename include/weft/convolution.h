@@ -11,6 +11,7 @@
  * windows), and in one and two dims where windows reach no further than a part of the neighbours'
  * places (even shards, as many results as places, or as strides): then only these are sent.
  * Otherwise, and for pooling, it is gathered.
+ *
  * ranks: every rank of the inputs' mesh
  * fails: also WEFT_ERR_SHAPE where a window is larger than what it is moved over
  * CUDA:  computed on the host
@@ -110,6 +111,6 @@ typedef struct weft_interpolate_options {
     bool align_corners; /* of linear and cubic: the first and last elements keep their places */
 } weft_interpolate_options;
 
-/** x [N,C,..] -> [N,C,..], of one to three last dims. A partial sum stays one. fails:
- * WEFT_ERR_ARG where neither size nor scale is given. */
+/** x [N,C,..] -> [N,C,..], of one to three last dims. A partial sum stays one.
+ *  fails: WEFT_ERR_ARG where neither size nor scale is given */
 WEFT_API weft_tensor *weft_interpolate(weft_tensor *x, weft_interpolate_options options);

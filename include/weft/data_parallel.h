@@ -132,7 +132,8 @@ WEFT_API weft_status weft_data_parallel_backward(weft_module *module, weft_tenso
  * weft_data_parallel_backward before the gradients were last reduced (by weft_clip_grad_norm,
  * weft_step or weft_reduce_gradients). Either may be NULL. NAN and 0 without tokens.
  *
- * ranks: any; local. fails: WEFT_ERR_STATE for a module that is no replica
+ * ranks: any; local
+ * fails: WEFT_ERR_STATE for a module that is no replica
  */
 WEFT_API weft_status weft_data_parallel_loss(weft_module *module, double *loss, int64_t *tokens);
 
@@ -150,6 +151,7 @@ WEFT_API weft_status weft_data_parallel_mean(weft_module *module, double mean, i
  * Make the buffers of all replicas alike now: after calls without a step, such as those that only
  * gather statistics, or before a save in the middle of one. With WEFT_BUFFERS_OWN nothing happens.
  *
- * ranks: collective over the replicas; fails: WEFT_ERR_STATE for a module that is no replica
+ * ranks: collective over the replicas
+ * fails: WEFT_ERR_STATE for a module that is no replica
  */
 WEFT_API weft_status weft_data_parallel_share_buffers(weft_module *module);

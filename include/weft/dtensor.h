@@ -28,8 +28,9 @@ WEFT_API const weft_placement *weft_placements(const weft_mesh *mesh, const char
 /**
  * Placements as text, counted: "S(0),R" for a mesh of two axes, into `out` (WEFT_MAX_AXES of them).
  *
- * ranks: any; local. fails: WEFT_ERR_ARG for another number of placements than the mesh has axes,
- *        and for text that cannot be read
+ * ranks: any; local
+ * fails: WEFT_ERR_ARG for another number of placements than the mesh has axes, and for text that
+ *        cannot be read
  */
 WEFT_API weft_status weft_placements_on(weft_placement *out, const weft_mesh *mesh,
                                         const char *text);
@@ -109,7 +110,8 @@ WEFT_API weft_tensor *weft_from_local_with(weft_tensor *local, weft_mesh *mesh,
 WEFT_API weft_tensor *weft_to_local(weft_tensor *t, const weft_placement *grad_placements);
 
 /** All of the tensor on every rank, plain: redistribute to replicated, then to_local.
- * ranks: collective over its mesh. grad: taken to be replicated, or to have `grad_placements` */
+ *  ranks: collective over its mesh
+ *  grad:  taken to be replicated, or to have `grad_placements` */
 WEFT_API weft_tensor *weft_full_tensor(weft_tensor *t);
 WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement *grad_placements);
 
@@ -120,7 +122,8 @@ WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement
  * t's, replicated where it is another or where t is partial. `stride` walks the whole without gaps,
  * dims in any order; NULL: row-major.
  *
- * ranks: local; all ranks of the mesh alike. gives: a leaf owned by the open scope
+ * ranks: local; all ranks of the mesh alike
+ * gives: a leaf owned by the open scope
  * fails: WEFT_ERR_SHAPE for a shape that cannot be, WEFT_ERR_ARG for a stride with gaps
  */
 WEFT_API weft_tensor *weft_new_empty(const weft_tensor *t, const int64_t *shape,
@@ -131,7 +134,10 @@ WEFT_API weft_tensor *weft_new_empty(const weft_tensor *t, const int64_t *shape,
  *
  * Its own give t itself, its own in another order of dims give weft_permute. Anything else would
  * show elements of other ranks, and is refused.
- * ranks: any; local. fails: WEFT_ERR_ARG for any other shape, stride or offset. grad: as permute
+ *
+ * ranks: any; local
+ * fails: WEFT_ERR_ARG for any other shape, stride or offset
+ * grad:  as permute
  */
 WEFT_API weft_tensor *weft_as_strided(weft_tensor *t, const int64_t *shape, const int64_t *stride,
                                       int ndim, int64_t offset);
@@ -163,8 +169,10 @@ typedef struct weft_redistribute_options {
  *
  * A tensor that is under way may be viewed, sliced and passed on; whatever reads its elements first
  * waits for it. t must not be written to until then.
- * ranks, fails: as weft_redistribute. gives: a tensor owned by the open scope
- * grad: cast to the backward dtype, redistributed, cast to the dtype of t
+ *
+ * ranks, fails: as weft_redistribute
+ * gives: a tensor owned by the open scope
+ * grad:  cast to the backward dtype, redistributed, cast to the dtype of t
  */
 WEFT_API weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placements,
                                              const weft_redistribute_options *options);
@@ -182,7 +190,8 @@ WEFT_API weft_tensor *weft_wait(weft_tensor *t);
  * gives: a tensor owned by the open scope; it shares storage with t, on all ranks, when each rank
  *        of `mesh` had exactly the shard that it gets
  * fails: WEFT_ERR_LAYOUT for placements that do not fit or are partial, WEFT_ERR_ARG for a plain
- * tensor grad:  brought back to the old mesh and placements; replicated where t is a partial sum
+ *        tensor
+ * grad:  brought back to the old mesh and placements; replicated where t is a partial sum
  */
 WEFT_API weft_tensor *weft_redistribute_to_mesh(weft_tensor *t, weft_mesh *mesh,
                                                 const weft_placement *placements);

@@ -6,8 +6,10 @@
  *   acts              returns a weft_status
  *   tells             returns a plain value and cannot fail on a valid handle; where a header says
  *                     that it needs a handle, NULL ends the process, in Debug builds by an
- * assertion Each thread keeps its first failure until weft_error_clear(). An error that is returned
- * is seen by all ranks alike, before any message is sent; what one rank alone knows ends the job.
+ *                     assertion
+ *
+ * Each thread keeps its first failure until weft_error_clear(). An error that is returned is seen
+ * by all ranks alike, before any message is sent; what one rank alone knows ends the job.
  */
 #pragma once
 

@@ -32,7 +32,8 @@ typedef struct weft_spec {
 } weft_spec;
 
 /** The spec of a tensor; what is partial in t is replicated in it, and it wants no gradient; its
- * device is t's. Needs a handle. ranks: any; local */
+ *  device is t's. Needs a handle.
+ *  ranks: any; local */
 WEFT_API weft_spec weft_spec_of(const weft_tensor *t);
 
 /* ---- constants ---- */
@@ -43,8 +44,8 @@ WEFT_API weft_tensor *weft_make_zeros(weft_spec spec);
 WEFT_API weft_tensor *weft_make_ones(weft_spec spec);
 WEFT_API weft_tensor *weft_make_full(weft_spec spec, double value);
 
-/** Element i of a tensor [n] is start + i step. fails: also WEFT_ERR_ARG when an integer dtype is
- *  given fractions */
+/** Element i of a tensor [n] is start + i step.
+ *  fails: also WEFT_ERR_ARG when an integer dtype is given fractions */
 WEFT_API weft_tensor *weft_make_arange(weft_spec spec, double start, double step);
 /** n numbers from `first` to `last`, both included. Floats. */
 WEFT_API weft_tensor *weft_make_linspace(weft_spec spec, double first, double last);

@@ -13,7 +13,8 @@
 typedef struct weft_generator weft_generator;
 
 /** A generator that starts at draw 0 / one more owner / one owner less; NULL is allowed.
- * ranks: any; local, all alike. gives: a generator owned by the caller */
+ *  ranks: any; local, all alike
+ *  gives: a generator owned by the caller */
 WEFT_API weft_generator *weft_generator_new(uint64_t seed);
 WEFT_API weft_generator *weft_generator_retain(weft_generator *g);
 WEFT_API void weft_generator_release(weft_generator *g);
@@ -27,7 +28,8 @@ WEFT_API void weft_generator_release(weft_generator *g);
  * agree to the last places: both sides use their own sine and logarithm. f32 and f64 numbers are
  * counted alike; a program that mixes them in one sequence of cuRAND gets others there.
  *
- * ranks: any; local, all alike. gives: a generator owned by the caller
+ * ranks: any; local, all alike
+ * gives: a generator owned by the caller
  */
 WEFT_API weft_generator *weft_generator_new_curand(uint64_t seed);
 
@@ -46,16 +48,18 @@ WEFT_API weft_generator *weft_generator_find(const char *name);
 WEFT_API void weft_generator_reset(void);
 
 /** The generator that NULL stands for: of the innermost region, else the thread's own, which starts
- * with seed 0. ranks: any; local. gives: borrowed */
+ *  with seed 0.
+ *  ranks: any; local
+ *  gives: borrowed */
 WEFT_API weft_generator *weft_default_generator(void);
 
 /** The seed and the number of the next draw; both need a handle. ranks: any; local */
 WEFT_API uint64_t weft_generator_seed(const weft_generator *g);
 WEFT_API uint64_t weft_generator_draws(const weft_generator *g);
 
-/** Set a generator's (NULL: the current one's) seed and go to its draw 0. ranks: any; local. A rank
- * that is given another seed draws other numbers, also for replicas: seeds may differ where no
- * tensor is shared, as between pipeline stages. */
+/** Set a generator's (NULL: the current one's) seed and go to its draw 0.
+ *  ranks: any; local. A rank that is given another seed draws other numbers, also for replicas:
+ *         seeds may differ where no tensor is shared, as between pipeline stages */
 WEFT_API void weft_generator_reseed(weft_generator *g, uint64_t seed);
 /** The same for the current generator. ranks: any; local */
 WEFT_API void weft_manual_seed(uint64_t seed);
@@ -75,8 +79,9 @@ WEFT_API weft_status weft_manual_seed_on(weft_mesh *mesh, uint64_t seed);
 /**
  * Two seeds from one: the current generator gets `seed`, the same on every rank, and the one named
  * WEFT_MODEL_PARALLEL_RNG, added if it is not there, seed + 2718 + this rank's place along the axis
- * (Megatron's rule). For programs that draw into plain shards: fork to it where each rank must draw
- * its own numbers. Distributed tensors need only one seed, for their numbers belong to elements.
+ * (Megatron's rule). For programs that draw into plain shards: weft_default_generator_open of it
+ * where each rank must draw its own numbers. Distributed tensors need only one seed, for their
+ * numbers belong to elements.
  *
  * ranks: any; local, all alike
  * fails: WEFT_ERR_ARG for an axis that is not there; as weft_manual_seed_on
@@ -85,8 +90,9 @@ WEFT_API weft_status weft_manual_seed_parallel(weft_mesh *mesh, int axis, uint64
 
 enum { WEFT_GENERATOR_BYTES = 16 };
 
-/** The state (NULL: of the current generator) as bytes, the same on every machine / set it. ranks:
- * any; local. fails: WEFT_ERR_ARG for bytes that are no state */
+/** The state (NULL: of the current generator) as bytes, the same on every machine / set it.
+ *  ranks: any; local
+ *  fails: WEFT_ERR_ARG for bytes that are no state */
 WEFT_API void weft_generator_state(const weft_generator *g,
                                    unsigned char bytes[WEFT_GENERATOR_BYTES]);
 WEFT_API weft_status weft_generator_set_state(weft_generator *g,

@@ -8,8 +8,8 @@
 
 #include <weft/tensor.h>
 
-/** table [V,D], index [*] of i32 or i64 -> [*,D]. An index outside [0,V) ends the job. grad: to the
- * table */
+/** table [V,D], index [*] of i32 or i64 -> [*,D]. An index outside [0,V) ends the job.
+ *  grad:  to the table */
 WEFT_API weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *index);
 
 /** A padding_idx of 0, since 0 in a structure stands for none. */
@@ -24,8 +24,8 @@ typedef struct weft_embedding_options {
 } weft_embedding_options;
 
 /** weft_embedding with options (PyTorch's F.embedding). What else uses the table, a head that
- *  shares it, gives the row its gradient as ever. fails: also WEFT_ERR_ARG for a row that the table
- *  does not have */
+ *  shares it, gives the row its gradient as ever.
+ *  fails: also WEFT_ERR_ARG for a row that the table does not have */
 WEFT_API weft_tensor *weft_embedding_with(weft_tensor *table, weft_tensor *index,
                                           weft_embedding_options options);
 
@@ -86,6 +86,7 @@ WEFT_API weft_tensor *weft_scatter_reduce(weft_tensor *x, int dim, weft_tensor *
  *  index of the whole tensor, which the host waits for. grad: none */
 WEFT_API weft_tensor *weft_one_hot(weft_tensor *index, int64_t classes);
 /** How many elements of a sorted row come before each value, or with `right` are equal too, as i64:
- *  where the value belongs. One row [n] for all values, or [*,n] for values [*,m]. grad: none */
+ *  where the value belongs. One row [n] for all values, or [*,n] for values [*,m].
+ *  grad:  none */
 WEFT_API weft_tensor *weft_search_sorted(weft_tensor *sorted, weft_tensor *values, bool right);
 WEFT_API weft_tensor *weft_bucketize(weft_tensor *x, weft_tensor *boundaries, bool right);

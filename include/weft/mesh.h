@@ -51,11 +51,12 @@ WEFT_API weft_mesh *weft_mesh_new(weft_device device, const char *format, ...) W
  * fastest; NULL: the first of the world.
  *
  * `names` is "dp,tp", one name per axis, or NULL for axes without names.
+ *
  * ranks: as weft_mesh_new
  * gives: a mesh owned by the caller
  * fails: WEFT_ERR_ARG for a size below 1, a bad name, a number of names that is not the
  *        number of axes, a rank that is outside the world or listed twice; WEFT_ERR_COMM when the
- * world has too few ranks
+ *        world has too few ranks
  */
 WEFT_API weft_mesh *weft_mesh_from_ranks(weft_device device, const int *sizes, int n_axes,
                                          const char *names, const int *ranks);
@@ -77,11 +78,13 @@ WEFT_API weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, const int *
  *
  * `ranks` is the whole grid as in weft_mesh_from_ranks; it may be NULL for one group. `names` is as
  * there too: NULL makes axes without names, whatever the groups' axes are called.
+ *
  * ranks: all of the new mesh; with WEFT_CHECK=2 they compare what they make, along the groups: a
  *        rank that hands in another group than the others on its line is waited for
  * gives: a mesh owned by the caller; it communicates over the groups' communicators
  * fails: as weft_mesh_from_ranks. A group that has other ranks than this rank's line of the grid
- * ends the job, since other ranks' groups may fit; in a world of one rank it is WEFT_ERR_ARG
+ *        ends the job, since other ranks' groups may fit; in a world of one rank it is
+ *        WEFT_ERR_ARG
  */
 WEFT_API weft_mesh *weft_mesh_from_groups(weft_mesh *const *groups, int n_groups, const char *names,
                                           const int *ranks);
@@ -121,16 +124,18 @@ WEFT_API int weft_mesh_axis(const weft_mesh *mesh, const char *name);
 WEFT_API int weft_mesh_size(const weft_mesh *mesh);
 
 /** Where the elements of tensors over the mesh are; weft_from_local and weft_distribute_tensor
- * bring them there. Cut and merged meshes are where the mesh is. ranks: any; local */
+ *  bring them there. Cut and merged meshes are where the mesh is.
+ *  ranks: any; local */
 WEFT_API weft_device weft_mesh_device(const weft_mesh *mesh);
 
-/** True when this rank is one of them, and when the mesh was made by weft_mesh_new_fake. ranks:
- * any; local */
+/** True when this rank is one of them, and when the mesh was made by weft_mesh_new_fake.
+ *  ranks: any; local */
 WEFT_API bool weft_mesh_is_member(const weft_mesh *mesh);
 WEFT_API bool weft_mesh_is_fake(const weft_mesh *mesh);
 
 /** The world numbers of all ranks, the last axis varying fastest, into `ranks` while there is room;
- *  returns how many there are. ranks: any; local */
+ *  returns how many there are.
+ *  ranks: any; local */
 WEFT_API int weft_mesh_ranks(const weft_mesh *mesh, int *ranks, int room);
 
 /** The coordinates of a rank of the world; false when it is outside. ranks: any; local */
@@ -165,8 +170,8 @@ WEFT_API int weft_mesh_group_ranks_of(const weft_mesh *mesh, const char *name, i
  */
 WEFT_API int weft_mesh_line_ranks(const weft_mesh *mesh, int axis, int line, int *ranks, int room);
 
-/** Communicators made on this rank so far; what shares one is not counted again. ranks: any; local
- */
+/** Communicators made on this rank so far; what shares one is not counted again.
+ *  ranks: any; local */
 WEFT_API int weft_mesh_communicator_count(void);
 
 /** "(dp:2, tp:4)" into `text`, "(2, 4)" without names; returns the length as snprintf does.
@@ -192,12 +197,15 @@ WEFT_API weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *const *names, i
 
 /**
  * The mesh that this one was last cut from by weft_mesh_sub and its kin, at the top; the mesh
- * itself when it was not cut. ranks: any; local. gives: borrowed
+ * itself when it was not cut.
+ *
+ * ranks: any; local
+ * gives: borrowed
  */
 WEFT_API weft_mesh *weft_mesh_root(weft_mesh *mesh);
 
-/** The root's axis that this axis is; -1 for merged axes and axes without names. ranks: any; local
- */
+/** The root's axis that this axis is; -1 for merged axes and axes without names.
+ *  ranks: any; local */
 WEFT_API int weft_mesh_root_axis(const weft_mesh *mesh, int axis);
 
 /**
@@ -239,7 +247,7 @@ WEFT_API weft_mesh *weft_mesh_concatenate(weft_mesh *const *meshes, int n_meshes
  *
  * ranks: any; local; all ranks of the mesh do it alike
  * fails: open: WEFT_ERR_ARG without a mesh; close: WEFT_ERR_STATE when the mesh is not the
- * innermost or none is open, which changes nothing
+ *        innermost or none is open, which changes nothing
  */
 WEFT_API weft_status weft_default_mesh_open(weft_mesh *mesh);
 WEFT_API weft_status weft_default_mesh_close(weft_mesh *mesh);

@@ -55,7 +55,7 @@ WEFT_API void *weft_module_payload(const weft_module *m);
  *
  * ranks: any; local
  * fails: WEFT_ERR_ARG for an empty name, one with a dot, one in use, or a child that has a parent
- * or is the parent's own root; with either pointer NULL the failure that made it NULL
+ *        or is the parent's own root; with either pointer NULL the failure that made it NULL
  */
 WEFT_API weft_status weft_module_add_child(weft_module *parent, const char *name,
                                            weft_module *child);
@@ -80,7 +80,9 @@ WEFT_API weft_module *weft_module_replace_child(weft_module *m, const char *path
  * Give the module a parameter: a leaf, which wants a gradient from now on when its dtype can carry
  * one, whatever it wanted before (weft_set_requires_grad freezes it afterwards).
  *
- * The module keeps one reference. ranks: any; local
+ * The module keeps one reference.
+ *
+ * ranks: any; local
  * fails: WEFT_ERR_ARG for an empty name, one with a dot or one in use; WEFT_ERR_STATE for the
  *        result of an op; with either pointer NULL the failure that made it NULL
  */
@@ -93,8 +95,10 @@ WEFT_API weft_status weft_module_add_parameter(weft_module *m, const char *name,
  * one.
  *
  * The module keeps a reference to the new tensor and drops its own to the old one.
- * ranks: any; local. fails: WEFT_ERR_NOT_FOUND for an unknown name; WEFT_ERR_ARG for NULL;
- *        WEFT_ERR_STATE in a call of a replica (weft_data_parallel)
+ *
+ * ranks: any; local
+ * fails: WEFT_ERR_NOT_FOUND for an unknown name; WEFT_ERR_ARG for NULL; WEFT_ERR_STATE in a call of
+ *        a replica (weft_data_parallel)
  */
 WEFT_API weft_status weft_module_set_parameter(weft_module *m, const char *name,
                                                weft_tensor *parameter);
@@ -111,15 +115,18 @@ typedef struct weft_buffer_options {
  * Buffers go where parameters go (weft_module_cast, materialize, plans, checkpoints, replicas), and
  * not into optimizers, norms and counts of parameters. Plans and weft_distribute_module replicate
  * those that a partition leaves plain. How replicas keep them alike: weft_replicas_buffers.
- * The module keeps one reference. ranks: any; local
+ * The module keeps one reference.
+ *
+ * ranks: any; local
  * fails: as weft_module_add_parameter, with whose names it shares; WEFT_ERR_STATE for a tensor that
  *        wants a gradient
  */
 WEFT_API weft_status weft_module_add_buffer(weft_module *m, const char *name, weft_tensor *buffer,
                                             weft_buffer_options options);
 
-/** Replace a buffer of the module itself. ranks: any; local. fails: as weft_module_set_parameter;
- *  WEFT_ERR_STATE for a tensor that wants a gradient */
+/** Replace a buffer of the module itself.
+ *  ranks: any; local
+ *  fails: as weft_module_set_parameter; WEFT_ERR_STATE for a tensor that wants a gradient */
 WEFT_API weft_status weft_module_set_buffer(weft_module *m, const char *name, weft_tensor *buffer);
 
 /**
@@ -146,7 +153,7 @@ WEFT_API weft_status weft_module_materialize(weft_module *m, weft_device device)
  *
  * ranks: local; every rank of the parameters' meshes alike
  * fails: WEFT_ERR_ARG for no device or WEFT_META; WEFT_ERR_NOT_FOUND where this rank has no such
- * device; else as weft_module_materialize. The tree is then as before
+ *        device; else as weft_module_materialize. The tree is then as before
  */
 WEFT_API weft_status weft_module_to_device(weft_module *m, weft_device device);
 
@@ -162,28 +169,35 @@ WEFT_API weft_status weft_module_to_device(weft_module *m, weft_device device);
 WEFT_API weft_status weft_module_cast(weft_module *m, weft_dtype dtype);
 
 /** Free a module that has no parent, with its children; NULL is allowed. Backward of its calls may
- *  come later, but where it computes again (weft_recompute). ranks: any; local */
+ *  come later, but where it computes again (weft_recompute).
+ *  ranks: any; local */
 WEFT_API void weft_module_release(weft_module *m);
 
 /* ---- the tree ---- */
 
 /** Type, name in the parent and path from the root ("" for a root). All three need a handle.
- *  ranks: any; local. gives: borrowed */
+ *  ranks: any; local
+ *  gives: borrowed */
 WEFT_API const char *weft_module_type(const weft_module *m);
 WEFT_API const char *weft_module_name(const weft_module *m);
 WEFT_API const char *weft_module_path(const weft_module *m);
 
 /** Children in the order they were added; both need a handle.
- *  ranks: any; local. gives: borrowed; NULL for a wrong index */
+ *  ranks: any; local
+ *  gives: borrowed; NULL for a wrong index */
 WEFT_API int weft_module_child_count(const weft_module *m);
 WEFT_API weft_module *weft_module_child_at(const weft_module *m, int index);
 
-/** The part of the tree at a path below m; "" is m. ranks: any; local
- *  gives: borrowed. fails: WEFT_ERR_NOT_FOUND naming the first name that is not there */
+/** The part of the tree at a path below m; "" is m.
+ *  ranks: any; local
+ *  gives: borrowed
+ *  fails: WEFT_ERR_NOT_FOUND naming the first name that is not there */
 WEFT_API weft_module *weft_module_child(weft_module *m, const char *path);
 
-/** The parameter at a path below m, "blocks.0.mlp.up.weight". ranks: any; local
- *  gives: borrowed. fails: WEFT_ERR_NOT_FOUND as weft_module_child */
+/** The parameter at a path below m, "blocks.0.mlp.up.weight".
+ *  ranks: any; local
+ *  gives: borrowed
+ *  fails: WEFT_ERR_NOT_FOUND as weft_module_child */
 WEFT_API weft_tensor *weft_module_parameter(weft_module *m, const char *path);
 
 /** The buffer at a path below m. ranks, gives, fails: as weft_module_parameter */
@@ -207,7 +221,8 @@ typedef weft_status weft_tensor_visitor(const weft_module_tensor *it, void *payl
  * then the buffers, then its children's (PyTorch: named_parameters, named_buffers). A tensor that
  * several modules share is visited at its first place only.
  *
- * ranks: any; local. gives: the status that ended the walk
+ * ranks: any; local
+ * gives: the status that ended the walk
  */
 WEFT_API weft_status weft_module_each_tensor(weft_module *m, weft_tensor_visitor *visit,
                                              void *payload);
@@ -221,7 +236,8 @@ typedef weft_status weft_parameter_visitor(weft_module *m, const char *name, wef
  * Visit every parameter of the tree once: a module's own, then its children's, each in the order
  * they were added. A tensor that several modules share is visited at its first place only.
  *
- * ranks: any; local. gives: the status that ended the walk
+ * ranks: any; local
+ * gives: the status that ended the walk
  */
 WEFT_API weft_status weft_module_each_parameter(weft_module *m, weft_parameter_visitor *visit,
                                                 void *payload);
@@ -231,8 +247,9 @@ WEFT_API int weft_module_parameter_count(weft_module *m);
 WEFT_API int64_t weft_module_numel(weft_module *m);
 
 /** The tree as a table: of every module, parameter and buffer its path, its type or shape and
- * layout, and how many elements it has, how many of them are trained and how many are on this rank.
- * What is shared is counted once. ranks: any; local */
+ *  layout, and how many elements it has, how many of them are trained and how many are on this
+ *  rank. What is shared is counted once.
+ *  ranks: any; local */
 WEFT_API void weft_module_print(weft_module *m, FILE *out);
 
 /* ---- running ---- */
@@ -263,7 +280,8 @@ WEFT_API weft_status weft_call_outputs(weft_module *m, weft_tensor *const *input
                                        weft_tensor **outputs, int n_outputs);
 
 /** Training (the state after construction) or evaluation, for the whole tree: dropout asks.
- *  Asking needs a handle. ranks: any; local */
+ *  Asking needs a handle.
+ *  ranks: any; local */
 WEFT_API void weft_module_train(weft_module *m, bool training);
 WEFT_API bool weft_module_training(const weft_module *m);
 

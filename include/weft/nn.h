@@ -135,7 +135,9 @@ WEFT_API weft_module *weft_gate_new(weft_activation_kind kind);
  *
  * `classes` is V; it lets weft_cross_entropy_parallel take plain pieces of the logits when V is not
  * a multiple of the ranks. Class weights become the parameter "weight", which is not trained; they
- * are plain here, and replicated by a style. fails: WEFT_ERR_ARG
+ * are plain here, and replicated by a style.
+ *
+ * fails: WEFT_ERR_ARG
  */
 typedef struct weft_cross_entropy_config {
     int64_t classes;
@@ -298,7 +300,9 @@ WEFT_API weft_tensor *weft_gpt_loss(weft_module *gpt, weft_tensor *tokens, weft_
  *
  * Everywhere else labels are not shifted: target i is what follows token i (weft_gpt_loss,
  * weft_cross_entropy).
- * ranks, gives: as weft_call. fails: as weft_call; WEFT_ERR_SHAPE for other than [B, T], and T = 1
+ *
+ * ranks, gives: as weft_call
+ * fails: as weft_call; WEFT_ERR_SHAPE for other than [B, T], and T = 1
  */
 WEFT_API weft_tensor *weft_gpt_loss_shifted(weft_module *gpt, weft_tensor *tokens,
                                             weft_tensor *labels);
@@ -309,7 +313,8 @@ WEFT_API weft_tensor *weft_gpt_loss_shifted(weft_module *gpt, weft_tensor *token
  * Texts of several lengths are padded on the left, and the mask (NULL: none) says where; the
  * counterpart of Hugging Face's attention_mask.
  *
- * ranks, gives: as weft_call. fails: as weft_call; WEFT_ERR_ARG for a module of another kind
+ * ranks, gives: as weft_call
+ * fails: as weft_call; WEFT_ERR_ARG for a module of another kind
  */
 WEFT_API weft_tensor *weft_gpt_next(weft_module *gpt, weft_tensor *tokens);
 WEFT_API weft_tensor *weft_gpt_next_masked(weft_module *gpt, weft_tensor *tokens,
@@ -368,7 +373,8 @@ typedef struct weft_bert_config {
 WEFT_API weft_module *weft_bert(weft_bert_config config);
 
 /** tanh(pooler(the first token's hidden state)): [B, T, width] -> [B, width].
- *  ranks, gives: as weft_call. fails: WEFT_ERR_NOT_FOUND for a model without pooler */
+ *  ranks, gives: as weft_call
+ *  fails: WEFT_ERR_NOT_FOUND for a model without pooler */
 WEFT_API weft_tensor *weft_bert_pooled(weft_module *bert, weft_tensor *hidden);
 
 /**
@@ -376,7 +382,8 @@ WEFT_API weft_tensor *weft_bert_pooled(weft_module *bert, weft_tensor *hidden);
  * [B, T, width] -> [B, T, vocab], and their mean cross-entropy with targets [B, T], of which -100
  * are left out (Hugging Face's BertForMaskedLM).
  *
- * ranks, gives: as weft_call. fails: WEFT_ERR_NOT_FOUND for a model without masked_lm
+ * ranks, gives: as weft_call
+ * fails: WEFT_ERR_NOT_FOUND for a model without masked_lm
  */
 WEFT_API weft_tensor *weft_bert_masked_lm(weft_module *bert, weft_tensor *hidden);
 WEFT_API weft_tensor *weft_bert_masked_lm_loss(weft_module *bert, weft_tensor *hidden,
@@ -390,12 +397,14 @@ WEFT_API weft_tensor *weft_bert_masked_lm_loss(weft_module *bert, weft_tensor *h
  * that fails for another reason may have left its own: rewind to how many there were.
  * Masks are [B or 1, T or 1, tokens] then.
  *
- * ranks: local, but all ranks alike. fails: WEFT_ERR_ARG for a negative number
+ * ranks: local, but all ranks alike
+ * fails: WEFT_ERR_ARG for a negative number
  */
 WEFT_API weft_status weft_module_cache(weft_module *m, int64_t tokens);
 
 /** How many tokens are remembered / forget those behind the first `tokens`.
- *  ranks: local, all alike. fails: WEFT_ERR_ARG for more than there are */
+ *  ranks: local, all alike
+ *  fails: WEFT_ERR_ARG for more than there are */
 WEFT_API int64_t weft_module_cached(weft_module *m);
 WEFT_API weft_status weft_module_cache_rewind(weft_module *m, int64_t tokens);
 
@@ -406,7 +415,10 @@ WEFT_API weft_status weft_module_cache_rewind(weft_module *m, int64_t tokens);
  * `g` has that seed. Parameters of one's own and buffers stay as they are; parameters on the meta
  * device get these values when they get elements.
  *
- * `g` NULL: the thread's generator. ranks: local, but all ranks alike, with equal generators
- * gives: the first failure. fails: WEFT_ERR_STATE for a parameter that is the result of an op
+ * `g` NULL: the thread's generator.
+ *
+ * ranks: local, but all ranks alike, with equal generators
+ * gives: the first failure
+ * fails: WEFT_ERR_STATE for a parameter that is the result of an op
  */
 WEFT_API weft_status weft_module_reset_parameters(weft_module *m, weft_generator *g);

@@ -56,7 +56,9 @@ WEFT_API weft_tensor *weft_batch_norm(weft_tensor *x, weft_tensor *weight, weft_
 
 /**
  * Each of `groups` equal groups of an item's channels less its mean over its standard deviation,
- * times weight plus bias. fails: WEFT_ERR_ARG where the groups do not divide the channels
+ * times weight plus bias.
+ *
+ * fails: WEFT_ERR_ARG where the groups do not divide the channels
  */
 WEFT_API weft_tensor *weft_group_norm(weft_tensor *x, int64_t groups, weft_tensor *weight,
                                       weft_tensor *bias, double eps);

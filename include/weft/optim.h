@@ -50,7 +50,8 @@ typedef struct weft_adam_config {
 typedef weft_adam_config weft_adamw_config;
 
 /** Adam (Kingma and Ba 2015): weight decay is part of the gradient. AdamW (Loshchilov and Hutter
- * 2019): it shrinks w by lr weight_decay. ranks, gives, fails: as weft_sgd */
+ *  2019): it shrinks w by lr weight_decay.
+ *  ranks, gives, fails: as weft_sgd */
 WEFT_API weft_optim *weft_adam(weft_module *module, weft_adam_config config);
 WEFT_API weft_optim *weft_adamw(weft_module *module, weft_adamw_config config);
 
@@ -124,7 +125,8 @@ typedef struct weft_asgd_config {
 } weft_asgd_config;
 
 /** Averaged SGD (Polyak and Juditsky 1992); the average is state "ax". The rate decays from the one
- * in force at each step. ranks, gives, fails: as weft_sgd */
+ *  in force at each step.
+ *  ranks, gives, fails: as weft_sgd */
 WEFT_API weft_optim *weft_asgd(weft_module *module, weft_asgd_config config);
 
 typedef struct weft_lion_config {
@@ -217,7 +219,8 @@ WEFT_API double weft_optim_lr(const weft_optim *optim);
 WEFT_API int64_t weft_optim_step_count(const weft_optim *optim);
 
 /** The learning rate as the one element of a tensor, of any dtype and number of dims, plain or
- *  replicated. It is read once. ranks: any; all alike
+ *  replicated. It is read once.
+ *  ranks: any; all alike
  *  fails: WEFT_ERR_ARG, nothing changed, for another number of elements or one that rank lacks */
 WEFT_API weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tensor *lr);
 
@@ -233,14 +236,17 @@ WEFT_API weft_status weft_optim_set_lr_tensor(weft_optim *optim, const weft_tens
  * `pattern` is one of parameter paths below the optimizer's module, as those of plans: *, ?, [..]
  * within a name, ** for any number of names (docs/concepts/conventions.md). Later calls win.
  * Settings that decide what is remembered (momentum, amsgrad, centered, adamw) can be changed
- * before the first update, which forgets state that was written. ranks: any; all alike fails:
- * WEFT_ERR_NOT_FOUND for a pattern without match or a name that the optimizer does not have;
+ * before the first update, which forgets state that was written.
+ *
+ * ranks: any; all alike
+ * fails: WEFT_ERR_NOT_FOUND for a pattern without match or a name that the optimizer does not have;
  *        WEFT_ERR_ARG for a value out of range; WEFT_ERR_STATE for what the first update has fixed
  */
 WEFT_API weft_status weft_optim_set(weft_optim *optim, const char *pattern, const char *setting,
                                     double value);
 
-/** What a parameter has for a setting, flags as 0 and 1. ranks: any; local
+/** What a parameter has for a setting, flags as 0 and 1.
+ *  ranks: any; local
  *  fails: NaN, with WEFT_ERR_NOT_FOUND for an unknown name or parameter */
 WEFT_API double weft_optim_setting(const weft_optim *optim, const weft_tensor *parameter,
                                    const char *setting);
@@ -267,7 +273,8 @@ WEFT_API const char *weft_optim_state_name(const weft_optim *optim, const weft_t
 WEFT_API weft_tensor *weft_optim_state(weft_optim *optim, const weft_tensor *parameter, int state);
 
 /** Updates that a parameter had (bias correction counts them); set them, and the steps taken.
- * ranks: any; all alike. fails: WEFT_ERR_NOT_FOUND as above, WEFT_ERR_ARG for a negative number */
+ *  ranks: any; all alike
+ *  fails: WEFT_ERR_NOT_FOUND as above, WEFT_ERR_ARG for a negative number */
 WEFT_API int64_t weft_optim_update_count(const weft_optim *optim, const weft_tensor *parameter);
 WEFT_API weft_status weft_optim_set_update_count(weft_optim *optim, const weft_tensor *parameter,
                                                  int64_t updates);
@@ -289,8 +296,9 @@ WEFT_API weft_status weft_optim_set_step_count(weft_optim *optim, int64_t steps)
  */
 WEFT_API weft_status weft_clip_grad_norm(weft_module *module, double max_norm, double *norm);
 
-/** The same with (sum of |g|^p)^(1/p) for any p > 0, INFINITY for the largest. fails: as above, and
- * WEFT_ERR_ARG for another p. ranks: as above */
+/** The same with (sum of |g|^p)^(1/p) for any p > 0, INFINITY for the largest.
+ *  ranks: as above
+ *  fails: as above, and WEFT_ERR_ARG for another p */
 WEFT_API weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, double p,
                                           double *norm);
 
@@ -301,15 +309,18 @@ WEFT_API weft_status weft_clip_grad_pnorm(weft_module *module, double max_norm, 
  *
  * It is measured by ops: a norm for each gradient, in f32 for those of 16 bits, and one of these.
  * So it may differ in the last bits from the other form's, which adds up in f64.
+ *
  * gives: the norm before scaling, plain, of no dims, on every rank: f32, or f64 where all gradients
  *        are; 0 without gradients
  * ranks: collective over the mesh axes that shard a parameter: an all-reduce of a number for each
- *        gradient, for each kind of placements that gradients have. fails: as above
+ *        gradient, for each kind of placements that gradients have
+ * fails: as above
  */
 WEFT_API weft_tensor *weft_clip_grad_norm_tensor(weft_module *module, double max_norm, double p);
 
-/** Bring every element of every gradient into [-limit, limit]. fails: as above, for a negative
- *  limit. ranks: collective over the meshes of gradients that are partial sums, else local */
+/** Bring every element of every gradient into [-limit, limit].
+ *  ranks: collective over the meshes of gradients that are partial sums, else local
+ *  fails: as above, for a negative limit */
 WEFT_API weft_status weft_clip_grad_value(weft_module *module, double limit);
 
 /* ---- schedules ---- */
@@ -351,5 +362,6 @@ typedef struct weft_schedule {
 } weft_schedule;
 
 /** The rate for a step counted from 0; of a warm-up in a line, the first step is 1 / warmup of the
- *  way up. Needs a schedule. ranks: any; local */
+ *  way up. Needs a schedule.
+ *  ranks: any; local */
 WEFT_API double weft_schedule_lr(const weft_schedule *schedule, int64_t step);

@@ -34,11 +34,12 @@ typedef weft_status weft_outputs_function(weft_module *m, weft_tensor **outputs,
  * become replicated. `input` and `output` are installed as hooks of `module` itself. Any of the
  * three may be NULL. `payload` must live as long as the module. For a module of several outputs
  * `output` is NULL: a custom style with `partition` does the same and has a function for all.
+ *
  * ranks: every rank of the mesh alike; each keeps its shard of its own copy, nothing is sent
  * fails: WEFT_ERR_STATE when it was already called on this module, WEFT_ERR_ARG without module or
  *        mesh and for `output` of several, WEFT_ERR_LAYOUT when a tensor that modules of the whole
- * tree share would be spread in two ways, WEFT_ERR_STATE when one of another tree shares it, and
- * what `partition` fails with; the tree is then as before
+ *        tree share would be spread in two ways, WEFT_ERR_STATE when one of another tree shares it,
+ *        and what `partition` fails with; the tree is then as before
  */
 WEFT_API weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh,
                                             weft_partition_function *partition,
@@ -134,7 +135,9 @@ static inline weft_style_options weft_style_defaults(void)
  * Split a linear layer's output dim or an embedding's width.
  *
  * Wants a replicated input and gives an output sharded along the split dim, without communication;
- * a linear layer's backward sums the input's gradient: one all-reduce. ranks: any; local
+ * a linear layer's backward sums the input's gradient: one all-reduce.
+ *
+ * ranks: any; local
  */
 static inline weft_style weft_colwise_parallel_with(weft_style_options options)
 {
@@ -150,7 +153,9 @@ static inline weft_style weft_colwise_parallel(void)
  * Split a linear layer's input dim or an embedding's rows.
  *
  * The product is a partial sum: one all-reduce forward (a reduce-scatter when output_layouts is
- * sharded), nothing backward. The bias is replicated and counted once. ranks: any; local
+ * sharded), nothing backward. The bias is replicated and counted once.
+ *
+ * ranks: any; local
  */
 static inline weft_style weft_rowwise_parallel_with(weft_style_options options)
 {
@@ -164,7 +169,9 @@ static inline weft_style weft_rowwise_parallel(void)
 
 /**
  * Compute cross-entropy on logits that stay sharded over the classes: two small all-reduces
- * forward, none backward. Its logits come from a column-wise layer. ranks: any; local
+ * forward, none backward. Its logits come from a column-wise layer.
+ *
+ * ranks: any; local
  */
 static inline weft_style weft_cross_entropy_parallel_with(weft_style_options options)
 {
@@ -183,7 +190,9 @@ static inline weft_style weft_cross_entropy_parallel(void)
  * so is the output. Parameters are replicated (all ranks must have equal ones); their gradients
  * stay partial sums, for weft_reduce_gradients (or an optimizer's step) to reduce together. Plain
  * inputs must be sharded evenly; distributed ones need not be. Without options the output stays
- * distributed, as PyTorch's; with options keep_distributed says so. ranks: any; local
+ * distributed, as PyTorch's; with options keep_distributed says so.
+ *
+ * ranks: any; local
  */
 static inline weft_style weft_sequence_parallel_with(weft_style_options options)
 {
@@ -199,24 +208,32 @@ static inline weft_style weft_sequence_parallel(void)
 }
 
 /**
- * Move the inputs or the output of any module; its parameters stay as they are.
+ * Move the inputs, the outputs, or both, of any module; its parameters stay as they are.
  *
- * `layouts` has an entry per input, or per output of the module, in the order of the call: "S(0),
- * none"; what a plain tensor is a shard of. `desired` has as many; what it is redistributed to.
- * "none" in `layouts`: the tensor is handed through untouched; in `desired`: it becomes distributed
- * and is not moved. A distributed tensor is taken with the layout that it has. Inputs are handed to
- * the module distributed, outputs as this rank's shard; the general form says otherwise with
- * local_inputs and keep_distributed (PyTorch's use_local_input, and the opposite of its
- * use_local_output). ranks: any; local. fails, when applied: WEFT_ERR_ARG for lists of different
- * length or layouts that cannot be read, or not one for each output; when called: WEFT_ERR_ARG for
- * another number of inputs, WEFT_ERR_LAYOUT for a tensor on another mesh than the style's, as by
- * all styles
+ * input_layouts has an entry per input of the module, in the order of the call, "S(0), none": what
+ * a plain tensor is a shard of. desired_input_layouts has as many: what it is redistributed to.
+ * output_layouts and desired_output_layouts say the same of the outputs. "none" in the first of a
+ * pair: the tensor is handed through untouched; in the second: it becomes distributed and is not
+ * moved. A distributed tensor is taken with the layout that it has. A pair that is NULL: that side
+ * is left alone.
+ *
+ * Inputs are handed to the module distributed, outputs as this rank's shard, unless local_inputs
+ * and keep_distributed say otherwise (PyTorch's use_local_input, and the opposite of its
+ * use_local_output).
+ *
+ * ranks: any; local
+ * fails: when applied: WEFT_ERR_ARG for lists of different length, one of a pair without the other,
+ *        layouts that cannot be read, or not one for each output; when called: WEFT_ERR_ARG for
+ *        another number of inputs, WEFT_ERR_LAYOUT for a tensor on another mesh than the style's,
+ *        as by all styles
  */
 static inline weft_style weft_prepare_module_input_output(weft_style_options options)
 {
     return weft_style_make(WEFT_STYLE_PREPARE, options);
 }
 
+/** The inputs alone: `layouts` and `desired` are its input_layouts and desired_input_layouts.
+ *  ranks, fails: as weft_prepare_module_input_output */
 static inline weft_style weft_prepare_module_input(const char *layouts, const char *desired)
 {
     weft_style_options options = weft_style_defaults();
@@ -226,6 +243,8 @@ static inline weft_style weft_prepare_module_input(const char *layouts, const ch
     return weft_prepare_module_input_output(options);
 }
 
+/** The outputs alone: `layouts` and `desired` are its output_layouts and desired_output_layouts.
+ *  ranks, fails: as weft_prepare_module_input_output */
 static inline weft_style weft_prepare_module_output(const char *layouts, const char *desired)
 {
     weft_style_options options = weft_style_defaults();
@@ -239,8 +258,10 @@ static inline weft_style weft_prepare_module_output(const char *layouts, const c
  * A style of one's own. With `partition` the module is distributed as by weft_distribute_module
  * (parameters that it leaves plain become replicated); without, only the hooks are put on it.
  * `functions` is read when the plan is applied, `payload` must live as long as the module.
- * ranks: any; local. fails, when applied: WEFT_ERR_ARG without any function, and with `output` but
- * no `outputs` for a module of several
+ *
+ * ranks: any; local
+ * fails: when applied: WEFT_ERR_ARG without any function, and with `output` but no `outputs` for a
+ *        module of several
  */
 static inline weft_style weft_custom_style(const weft_style_functions *functions, void *payload)
 {
@@ -321,7 +342,9 @@ WEFT_API weft_status weft_parallelize_module_with(weft_module *module, weft_mesh
  *
  * The plan is applied to parameters without elements and taken back; modules that were distributed
  * before are printed as they are. Partitions of one's own run for that: on meta tensors.
- * ranks: any; local. fails: as weft_parallelize_module_strict, but for those modules
+ *
+ * ranks: any; local
+ * fails: as weft_parallelize_module_strict, but for those modules
  */
 WEFT_API weft_status weft_plan_print(weft_module *module, weft_mesh *mesh, const weft_plan *plan,
                                      FILE *out);
@@ -353,7 +376,8 @@ WEFT_API weft_plan *weft_plan_read(const char *path);
  *
  * ranks: any; local
  * gives: a plan owned by the caller (weft_plan_release), which reads the texts of options and the
- *        functions of `plan` where they are; NULL for NULL. fails: WEFT_ERR_ARG without a prefix
+ *        functions of `plan` where they are; NULL for NULL
+ * fails: WEFT_ERR_ARG without a prefix
  */
 WEFT_API weft_plan *weft_plan_under(const weft_plan *plan, const char *prefix);
 /** NULL is allowed; only for plans of weft_plan_parse, _read and _under. ranks: any; local */
@@ -367,7 +391,8 @@ WEFT_API void weft_plan_release(weft_plan *plan);
  * input (Megatron: distribute saved activations); otherwise what each operation saves (PyTorch:
  * input_reshard). Inputs and results that are shards already, of a sequence or of heads, stay so.
  *
- * ranks: every rank of the mesh alike; local. gives: nothing; the module keeps the mesh
+ * ranks: every rank of the mesh alike; local
+ * gives: nothing; the module keeps the mesh
  * fails: WEFT_ERR_ARG without module or mesh
  */
 WEFT_API weft_status weft_module_use_saved_shards(weft_module *m, weft_mesh *mesh);
@@ -381,12 +406,15 @@ WEFT_API weft_status weft_module_use_saved_shards(weft_module *m, weft_mesh *mes
  * reduce-scatter; the gradients of the norms then wait for one all-reduce per step
  * (weft_reduce_gradients or an optimizer's step).
  *
- * ranks: any; local. gives: a plan that lives as long as the program
+ * ranks: any; local
+ * gives: a plan that lives as long as the program
  */
 WEFT_API const weft_plan *weft_gpt_plan(void);
 WEFT_API const weft_plan *weft_gpt_plan_sequence(void);
 
 /** The same for weft_bert; the model gives plain hidden states, with sequence parallelism through
- *  one more all-gather. ranks: any; local. gives: a plan that lives as long as the program */
+ *  one more all-gather.
+ *  ranks: any; local
+ *  gives: a plan that lives as long as the program */
 WEFT_API const weft_plan *weft_bert_plan(void);
 WEFT_API const weft_plan *weft_bert_plan_sequence(void);

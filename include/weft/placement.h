@@ -86,8 +86,10 @@ static inline weft_placement weft_shard_balanced(int dim)
 
 /**
  * A shard of each of `count` segments of a dim; sizes are taken relative to each other, so the
- * segments' real sizes will do. ranks: any; local. What cannot be (count above WEFT_MAX_SEGMENTS, a
- * size of 0 or less or, in lowest terms, above 65535) is refused where the placement is used.
+ * segments' real sizes will do.
+ *
+ * ranks: any; local. What cannot be (count above WEFT_MAX_SEGMENTS, a size of 0 or less or, in
+ *        lowest terms, above 65535) is refused where the placement is used
  */
 WEFT_API weft_placement weft_shard_segments(int dim, const int64_t *sizes, int count);
 
@@ -121,7 +123,8 @@ static inline weft_placement weft_partial(weft_reduce reduce)
 }
 
 /** A partial p-norm. Where p is infinite or 0 the terms combine by another reduction, and that is
- * what it gives: P(max), P(min), P(sum). ranks: any; local */
+ *  what it gives: P(max), P(min), P(sum).
+ *  ranks: any; local */
 WEFT_API weft_placement weft_norm_partial(double p);
 
 /** What a placement is. A strided shard is no plain shard; weft_shards tells whether an axis cuts
@@ -157,7 +160,8 @@ static inline bool weft_placement_equal(weft_placement a, weft_placement b)
 WEFT_API int weft_placements_parse(weft_placement *out, int room, const char *text);
 
 /** "S(0),R" into `text`, which weft_placements_parse reads back; returns the length as snprintf
- * does. ranks: any; local */
+ *  does.
+ *  ranks: any; local */
 WEFT_API int weft_placements_format(const weft_placement *placements, int count, char *text,
                                     size_t bytes);
 
@@ -166,14 +170,15 @@ WEFT_API int weft_placements_brief_format(const weft_placement *placements, int 
                                           size_t bytes);
 
 /** The chunk rule: size and first element of chunk `index` of `n` elements over `ways`. An empty
- *  chunk has offset n, and where there are no ways all is 0. ranks: any; local */
+ *  chunk has offset n, and where there are no ways all is 0.
+ *  ranks: any; local */
 WEFT_API int64_t weft_chunk_size(int64_t n, int ways, int index);
 WEFT_API int64_t weft_chunk_offset(int64_t n, int ways, int index);
 
 /** Elements that make chunk `index` as long as chunk 0. ranks: any; local */
 WEFT_API int64_t weft_chunk_padding(int64_t n, int ways, int index);
 
-/** The balanced rule: as above; sizes differ by at most one, the larger ones first. ranks: any;
- * local */
+/** The balanced rule: as above; sizes differ by at most one, the larger ones first.
+ *  ranks: any; local */
 WEFT_API int64_t weft_balanced_size(int64_t n, int ways, int index);
 WEFT_API int64_t weft_balanced_offset(int64_t n, int ways, int index);

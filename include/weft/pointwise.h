@@ -15,10 +15,12 @@
  * where they agree. What is linear in a partial sum (neg, mul_scalar, add of two, mul and div by
  * what is not partial) leaves it one; maxima and minima pass what rises everywhere (exp, relu,
  * floor, clamp, ...) and weft_maximum or weft_minimum; all others reduce them first. Unless said
- * otherwise: ranks: every rank of the inputs' mesh (an input may have to be redistributed) fails:
- * WEFT_ERR_SHAPE when shapes do not broadcast, WEFT_ERR_DTYPE for dtypes that have no such
- * function, WEFT_ERR_LAYOUT for a mixture of plain and distributed grad:  to every floating-point
- * input
+ * otherwise:
+ *
+ * ranks: every rank of the inputs' mesh (an input may have to be redistributed)
+ * fails: WEFT_ERR_SHAPE when shapes do not broadcast, WEFT_ERR_DTYPE for dtypes that have no such
+ *        function, WEFT_ERR_LAYOUT for a mixture of plain and distributed
+ * grad:  to every floating-point input
  */
 #pragma once
 
@@ -31,8 +33,9 @@ WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
 /** Of integers it is f32. */
 WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b);
 /** The quotient cut towards 0, and the largest whole number below it, as Python's `//`. Integers
- * stay integers: by 0 it is 0 on every element (PyTorch ends with an error; floats: inf), and the
- * smallest number by -1 is itself, as integers wrap. grad: 0 */
+ *  stay integers: by 0 it is 0 on every element (PyTorch ends with an error; floats: inf), and the
+ *  smallest number by -1 is itself, as integers wrap.
+ *  grad:  0 */
 WEFT_API weft_tensor *weft_trunc_divide(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_floor_divide(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b);
@@ -76,7 +79,8 @@ WEFT_API weft_tensor *weft_lerp_scalar(weft_tensor *a, weft_tensor *b, double we
 WEFT_API weft_tensor *weft_addcmul(weft_tensor *a, weft_tensor *b, weft_tensor *c, double s);
 WEFT_API weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, double s);
 /** No less than `low`, no more than `high`, and where low > high it is high; for one bound
- * weft_maximum or weft_minimum. grad: to what is the result */
+ *  weft_maximum or weft_minimum.
+ *  grad:  to what is the result */
 WEFT_API weft_tensor *weft_clamp_tensor(weft_tensor *x, weft_tensor *low, weft_tensor *high);
 
 /** Bits of integers; of bool their truth. grad: none */
@@ -119,8 +123,8 @@ WEFT_API weft_tensor *weft_div_scalar(weft_tensor *x, double s);
 WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *x, double s);
 /** s / x */
 WEFT_API weft_tensor *weft_rdiv_scalar(weft_tensor *x, double s);
-/** No less than `low` / no more than `high` / both, and where low > high it is high. grad: 0 where
- * x was not strictly within, as in torch */
+/** No less than `low` / no more than `high` / both, and where low > high it is high.
+ *  grad:  0 where x was not strictly within, as in torch */
 WEFT_API weft_tensor *weft_clamp_min(weft_tensor *x, double low);
 WEFT_API weft_tensor *weft_clamp_max(weft_tensor *x, double high);
 WEFT_API weft_tensor *weft_clamp(weft_tensor *x, double low, double high);
@@ -194,8 +198,8 @@ WEFT_API weft_tensor *weft_erf(weft_tensor *x);
 WEFT_API weft_tensor *weft_erfc(weft_tensor *x);
 
 /** The inverse of erf / log |gamma(x)| / its derivative. Near lgamma's roots below 0 and digamma's
- * roots their absolute error is as small as beside them, not the relative one. grad: of digamma by
- * trigamma */
+ *  roots their absolute error is as small as beside them, not the relative one.
+ *  grad:  of digamma by trigamma */
 WEFT_API weft_tensor *weft_erfinv(weft_tensor *x);
 WEFT_API weft_tensor *weft_lgamma(weft_tensor *x);
 WEFT_API weft_tensor *weft_digamma(weft_tensor *x);
@@ -231,5 +235,6 @@ WEFT_API weft_tensor *weft_where_scalar(weft_tensor *condition, weft_tensor *a, 
 WEFT_API weft_tensor *weft_masked_fill(weft_tensor *x, weft_tensor *mask, double value);
 
 /** Another dtype; float to integer truncates, beyond the range to the nearest integer (u8: modulo
- * 256), NaN to 0. grad: cast back, between floats only */
+ *  256), NaN to 0.
+ *  grad:  cast back, between floats only */
 WEFT_API weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype);

@@ -51,8 +51,9 @@ WEFT_API weft_tensor *weft_addr(weft_tensor *t, weft_tensor *a, weft_tensor *b, 
  * Any dim may be sharded where it is: a letter of the result gives a shard of it, one that is
  * summed a partial sum. Where letters of a batch stand beside several contracted ones (or several
  * of one operand alone) those are joined, and the dims behind the first of them are gathered.
+ *
  * fails: WEFT_ERR_ARG for an equation that cannot be read, a letter twice in one term, more than
- * two tensors; WEFT_ERR_SHAPE for sizes that differ (1 repeats)
+ *        two tensors; WEFT_ERR_SHAPE for sizes that differ (1 repeats)
  */
 WEFT_API weft_tensor *weft_einsum(const char *equation, weft_tensor *const *in, int n);
 

@@ -20,6 +20,7 @@
  *        WEFT_ERR_LAYOUT for a partial sum (the terms would not add up to such numbers),
  *        WEFT_ERR_STATE for the result of a recorded op
  * grad:  none
+ *
  * Uniform and normal numbers of f32, bf16 and f16 are made of 24 bits each, the upper bits of the
  * 53 that all others are made of: equal seeds give models of any dtype nearly equal weights.
  */
@@ -36,7 +37,8 @@ WEFT_API weft_status weft_log_normal_(weft_tensor *t, double mean, double std, w
 /** Density rate e^(-rate x), x > 0. Floats. ranks: above */
 WEFT_API weft_status weft_exponential_(weft_tensor *t, double rate, weft_generator *g);
 /** The number of the first success, 1 or more, each trial succeeding with probability p in (0, 1].
- *  All dtypes but bool; what an integer cannot hold is its largest value. ranks: above */
+ *  All dtypes but bool; what an integer cannot hold is its largest value.
+ *  ranks: above */
 WEFT_API weft_status weft_geometric_(weft_tensor *t, double p, weft_generator *g);
 /** 1 with probability p, else 0. All dtypes. ranks: above */
 WEFT_API weft_status weft_bernoulli_(weft_tensor *t, double p, weft_generator *g);
@@ -44,7 +46,8 @@ WEFT_API weft_status weft_bernoulli_(weft_tensor *t, double p, weft_generator *g
  * ranks: above */
 WEFT_API weft_status weft_randint_(weft_tensor *t, int64_t low, int64_t high, weft_generator *g);
 /** A permutation of 0 .. n - 1 in a tensor [n], all equally likely. I32, I64. Each rank computes
- *  its own elements only: no rank holds the whole. ranks: above */
+ *  its own elements only: no rank holds the whole.
+ *  ranks: above */
 WEFT_API weft_status weft_randperm_(weft_tensor *t, weft_generator *g);
 
 /** Set every element; a partial sum's terms too. ranks: above */
@@ -58,7 +61,9 @@ typedef enum weft_fan { WEFT_FAN_IN, WEFT_FAN_OUT } weft_fan;
  *
  * Fans follow from the global shape: in = size(1) * rest, out = size(0) * rest, where rest is the
  * product of further dims.
- * ranks: above. fails: also WEFT_ERR_SHAPE for fewer than two dims
+ *
+ * ranks: above
+ * fails: also WEFT_ERR_SHAPE for fewer than two dims
  */
 WEFT_API weft_status weft_kaiming_uniform_(weft_tensor *t, double slope, weft_fan fan,
                                            weft_generator *g);

@@ -40,9 +40,10 @@ WEFT_API weft_tensor *weft_nanmean(weft_tensor *x, const int *dims, int n, bool 
 
 /**
  * The p-norm over dims, (sum |x|^p)^(1/p): p = INFINITY gives the largest absolute value,
- * -INFINITY the smallest, 0 how many elements are not 0. fails: WEFT_ERR_SHAPE for an infinite p of
- * no elements. grad: of an infinite norm shared by the elements that
- * have it
+ * -INFINITY the smallest, 0 how many elements are not 0.
+ *
+ * fails: WEFT_ERR_SHAPE for an infinite p where there is a result, but no element
+ * grad:  of an infinite norm shared by the elements that have it
  */
 WEFT_API weft_tensor *weft_norm(weft_tensor *x, double p, const int *dims, int n, bool keep);
 /** The p-norm of a - b, which broadcast. */
@@ -84,7 +85,8 @@ WEFT_API weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor 
  *
  * ranks: every rank of x's mesh. Over a dim that is sharded two all-reduces of one number per
  *        result, which is on every rank
- * fails: WEFT_ERR_SHAPE where there is no element. grad: none
+ * fails: WEFT_ERR_SHAPE where there is no element
+ * grad:  none
  */
 WEFT_API weft_tensor *weft_argmax(weft_tensor *x, int dim);
 WEFT_API weft_tensor *weft_argmin(weft_tensor *x, int dim);
@@ -93,7 +95,9 @@ WEFT_API weft_tensor *weft_argmin_all(weft_tensor *x);
 
 /**
  * The largest (smallest) element along a dim, and in `indices` (NULL: not wanted) where it is, as
- * weft_argmax says. grad: to that element alone
+ * weft_argmax says.
+ *
+ * grad:  to that element alone
  */
 WEFT_API weft_tensor *weft_max_with_index(weft_tensor *x, int dim, bool keep,
                                           weft_tensor **indices);
@@ -112,8 +116,9 @@ WEFT_API weft_tensor *weft_sort(weft_tensor *x, int dim, bool descending, weft_t
 WEFT_API weft_tensor *weft_argsort(weft_tensor *x, int dim, bool descending);
 
 /** The k-th smallest along a dim, from 1 on / the median, of an even number the lower one, not a
- * number where one is none; and in `index` (NULL: not wanted) where it was. ranks, grad: as
- * weft_sort. fails: WEFT_ERR_ARG */
+ *  number where one is none; and in `index` (NULL: not wanted) where it was.
+ *  ranks, grad: as weft_sort
+ *  fails: WEFT_ERR_ARG */
 WEFT_API weft_tensor *weft_kthvalue(weft_tensor *x, int64_t k, int dim, bool keep,
                                     weft_tensor **index);
 WEFT_API weft_tensor *weft_median(weft_tensor *x, int dim, bool keep, weft_tensor **index);
@@ -124,7 +129,8 @@ WEFT_API weft_tensor *weft_median(weft_tensor *x, int dim, bool keep, weft_tenso
  * is not counted.
  *
  * ranks: every rank of x's mesh; with `least` below `most` nothing is sent, and the counts of what
- *        is sharded stay partial; else one all-reduce. grad: none
+ *        is sharded stay partial; else one all-reduce
+ * grad:  none
  * fails: WEFT_ERR_ARG for no bins or more than 2^24, and for bounds in the wrong order
  */
 WEFT_API weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double least, double most);
@@ -136,11 +142,13 @@ WEFT_API weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double least, dou
  * Shards are compared where they are; one of the two moves first where their layouts differ, and a
  * plain tensor beside a distributed one is taken to be the same on all ranks. Then a reduction of 8
  * bytes per mesh axis.
+ *
  * ranks: every rank of the mesh; of two plain tensors local, and about this rank's elements
  * gives: in `out` the same answer on all ranks (on a rank outside the mesh: true). Different shapes
  *        are not equal
  * fails: WEFT_ERR_DTYPE for different dtypes, WEFT_ERR_LAYOUT for different meshes, WEFT_ERR_STATE
- *        for tensors without elements. grad: none
+ *        for tensors without elements
+ * grad:  none
  */
 WEFT_API weft_status weft_equal(bool *out, weft_tensor *a, weft_tensor *b);
 
@@ -155,8 +163,8 @@ typedef struct weft_allclose_options {
  * Whether |a - b| <= absolute + relative |b| for all elements; shapes broadcast (torch.allclose).
  * An infinity is close to itself alone.
  *
- * ranks, gives: as weft_equal. fails: as weft_equal; WEFT_ERR_SHAPE for shapes that do not
- * broadcast
+ * ranks, gives: as weft_equal
+ * fails: as weft_equal; WEFT_ERR_SHAPE for shapes that do not broadcast
  */
 WEFT_API weft_status weft_allclose(bool *out, weft_tensor *a, weft_tensor *b,
                                    weft_allclose_options options);

@@ -2,8 +2,9 @@
  * scans.h: what runs along a dim: sums and products of all elements so far, linear recurrences.
  *
  * What weft/ops.h says of every op holds here.
+ *
  * ranks: every rank of the inputs' mesh; for sums and products a dim that is sharded is brought
- * together
+ *        together
  */
 #pragma once
 

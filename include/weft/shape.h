@@ -64,14 +64,15 @@ WEFT_API weft_tensor *weft_narrow(weft_tensor *x, int dim, int64_t start, int64_
 /** One element of a dim, which disappears; otherwise as weft_slice. */
 WEFT_API weft_tensor *weft_select(weft_tensor *x, int dim, int64_t index);
 /** `n` pieces by sizes[] (NULL: equal ones); pieces are written to out[]. A dim that is cut is
- *  brought together once. fails: WEFT_ERR_SHAPE unless sizes add up, or `n` divides the dim */
+ *  brought together once.
+ *  fails: WEFT_ERR_SHAPE unless sizes add up, or `n` divides the dim */
 WEFT_API weft_status weft_split(weft_tensor **out, weft_tensor *x, int dim, const int64_t *sizes,
                                 int n);
 /** Pieces of `size` elements, the last one of what is left; room for ceil(dim / size).
  *  gives: their number, -1 with an error */
 WEFT_API int weft_split_size(weft_tensor **out, weft_tensor *x, int dim, int64_t size);
-/** At most `n` pieces of ceil(dim / n) elements (PyTorch: chunk). gives: their number, which may be
- *  less than n; -1 with an error */
+/** At most `n` pieces of ceil(dim / n) elements (PyTorch: chunk).
+ *  gives: their number, which may be less than n; -1 with an error */
 WEFT_API int weft_split_chunks(weft_tensor **out, int n, weft_tensor *x, int dim);
 /** `n` pieces whose sizes differ by at most one, the larger ones first (PyTorch: tensor_split). */
 WEFT_API weft_status weft_split_even(weft_tensor **out, int n, weft_tensor *x, int dim);
@@ -147,11 +148,11 @@ WEFT_API weft_tensor *weft_type_as(weft_tensor *x, const weft_tensor *like);
  * `into`, and redistributed to its layout, so that a result of any op goes into a tensor that there
  * is (torch's `out=`); into a partial sum x is written as terms that add up to it.
  *
- * ranks: every rank of the tensors' mesh. grad: none; a backward that saved the old elements is
- * refused
+ * ranks: every rank of the tensors' mesh
+ * grad:  none; a backward that saved the old elements is refused
  * fails: WEFT_ERR_SHAPE when x does not expand to the shape, or one of them alone is distributed
- * and x no number; WEFT_ERR_STATE when `into` is the result of a recorded op, or several of its
- * elements lie at one place (weft_expand)
+ *        and x no number; WEFT_ERR_STATE when `into` is the result of a recorded op, or several of
+ *        its elements lie at one place (weft_expand)
  */
 WEFT_API weft_status weft_copy_(weft_tensor *into, weft_tensor *x);
 /** The same values outside the tape. grad: none */

@@ -54,8 +54,9 @@ WEFT_API weft_status weft_init(int *argc, char ***argv);
  */
 WEFT_API weft_status weft_init_mpi(int comm);
 
-/** End the library and report leaked tensors. ranks: all. gives: the exit status for main: 0, or 1
- *  when any rank holds an error */
+/** End the library and report leaked tensors.
+ *  ranks: all
+ *  gives: the exit status for main: 0, or 1 when any rank holds an error */
 WEFT_API int weft_finalize(void);
 
 /**

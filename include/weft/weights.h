@@ -42,14 +42,16 @@ WEFT_API weft_weights *weft_weights_open(const char *path);
 WEFT_API weft_status weft_weights_close(weft_weights *weights);
 
 /** How many tensors there are; one of them, in the order of names; the one with a name (also where
- * a note says that it is stored under another: tied weights), NULL when there is none. ranks: any;
- * local. gives: borrowed */
+ *  a note says that it is stored under another: tied weights), NULL when there is none.
+ *  ranks: any; local
+ *  gives: borrowed */
 WEFT_API int64_t weft_weights_count(const weft_weights *weights);
 WEFT_API const weft_weight *weft_weights_at(const weft_weights *weights, int64_t index);
 WEFT_API const weft_weight *weft_weights_find(const weft_weights *weights, const char *name);
 
-/** A note of the first file that has it (its __metadata__), NULL when none has. ranks: any; local.
- * gives: borrowed */
+/** A note of the first file that has it (its __metadata__), NULL when none has.
+ *  ranks: any; local
+ *  gives: borrowed */
 WEFT_API const char *weft_weights_note(const weft_weights *weights, const char *key);
 
 /**
@@ -139,7 +141,9 @@ typedef struct weft_weight_names {
  * The names of a family: "gpt2" for weft_gpt, "gpt2-conv1d" for one with transposed weights,
  * "llama" for weft_llama, "bert" for weft_bert.
  *
- * ranks: any; local. gives: borrowed. fails: WEFT_ERR_NOT_FOUND listing the families
+ * ranks: any; local
+ * gives: borrowed
+ * fails: WEFT_ERR_NOT_FOUND listing the families
  */
 WEFT_API const weft_weight_names *weft_weight_names_of_family(const char *family);
 
@@ -148,8 +152,10 @@ WEFT_API const weft_weight_names *weft_weight_names_of_family(const char *family
  * of its parameters get longer, the names in files stay. What the rest of the model has needs rules
  * of its own; a file is loaded into the part alone with the family's own table.
  *
- * ranks: any; local. gives: a table owned by the caller (weft_weight_names_release; NULL is
- *        allowed), which reads the texts of `names` where they are. fails: WEFT_ERR_ARG for ""
+ * ranks: any; local
+ * gives: a table owned by the caller (weft_weight_names_release; NULL is allowed), which reads the
+ *        texts of `names` where they are
+ * fails: WEFT_ERR_ARG for ""
  */
 WEFT_API weft_weight_names *weft_weight_names_under(const weft_weight_names *names,
                                                     const char *prefix);
@@ -175,14 +181,16 @@ WEFT_API weft_status weft_weights_load(weft_module *module, weft_weights *weight
  *
  * The numbers are first+count of the indices in the file, along each dim of the parameter. The
  * module may be on WEFT_META: so a model of any size is asked about before there is memory for it.
- * ranks: any; local. fails: as weft_weights_load, of what its names, shapes and dtypes are
+ *
+ * ranks: any; local
+ * fails: as weft_weights_load, of what its names, shapes and dtypes are
  */
 WEFT_API weft_status weft_weights_reads_print(int64_t *bytes, weft_module *module,
                                               weft_weights *weights, const weft_weight_names *names,
                                               FILE *out);
 
-/** Write a module's parameters under those names, stored as their rules say. ranks, fails: as
- * weft_weights_write; WEFT_ERR_NOT_FOUND for a parameter without a rule */
+/** Write a module's parameters under those names, stored as their rules say.
+ *  ranks, fails: as weft_weights_write; WEFT_ERR_NOT_FOUND for a parameter without a rule */
 WEFT_API weft_status weft_weights_save(weft_module *module, const char *path,
                                        const weft_weight_names *names);
 
@@ -224,10 +232,12 @@ WEFT_API weft_status weft_bert_config_read(weft_bert_config *config, const char 
  * what is 0 by default as the size or number that it means.
  *
  * How a model is run (`by_heads`, `transposed`, `recompute`, `pooler`) is not in it. Llama's
- * longest text is written for stretched positions only, else it is transformers' 2048. ranks: all
- * of the world, with equal configs; rank 0 writes. The file appears when it is complete, and until
- * then what was there stays fails: WEFT_ERR_ARG naming a key whose value is out of range or has no
- * word (rotary.interleaved), WEFT_ERR_IO; on all ranks
+ * longest text is written for stretched positions only, else it is transformers' 2048.
+ *
+ * ranks: all of the world, with equal configs; rank 0 writes. The file appears when it is complete,
+ *        and until then what was there stays
+ * fails: WEFT_ERR_ARG naming a key whose value is out of range or has no word (rotary.interleaved),
+ *        WEFT_ERR_IO; on all ranks
  */
 WEFT_API weft_status weft_gpt_config_write(const weft_gpt_config *config, const char *path);
 WEFT_API weft_status weft_llama_config_write(const weft_llama_config *config, const char *path);

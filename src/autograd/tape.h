@@ -53,7 +53,7 @@ struct wf_tape_node {
     struct wf_tape_node *next_free;
 };
 
-/** True unless inside weft_no_grad_open .. end. */
+/** Open weft_no_grad regions; 0: recording is on. */
 extern _Thread_local int wf_no_grad_depth;
 static inline bool wf_grad_is_enabled(void) { return wf_no_grad_depth == 0; }
 

@@ -91,7 +91,7 @@ void wf_comm_append_rank_text(const struct wf_comm *comm, int rank, char *text, 
  * columns: of count * size blocks, rank r owns r, r + size, r + 2 size, ...
  *   gather-columns  recv holds this rank's own blocks already; the others' come from the peers
  *   reduce-columns  send[all blocks] -> recv, this rank's blocks reduced over all, one after
- * another
+ *                   another
  */
 enum { WF_COLL_GATHER_COLUMNS = WEFT_COLL_COUNT, WF_COLL_REDUCE_COLUMNS };
 

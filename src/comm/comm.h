@@ -65,7 +65,9 @@ weft_status wf_comm_world_ranks_of_mpi(int comm, int **world_ranks, int *count);
 int wf_comm_rank(const struct wf_comm *comm);
 int wf_comm_size(const struct wf_comm *comm);
 const char *wf_comm_label(const struct wf_comm *comm);
-/** "self", "local", "shm" (one node), "nodes" (shared memory inside, MPI between) or "mpi". */
+/** What moves bytes of the host: "self", "local", "shm" (one node), "nodes" (equal blocks of ranks
+ *  on several nodes: shared memory inside, MPI between) or "mpi". Those of a device go by "nccl" or
+ *  "staged", which is chosen in the first such collective (device_backend.c). */
 const char *wf_comm_backend_name(const struct wf_comm *comm);
 /** Communicators made so far on this rank (tests of caching). */
 int wf_comm_created_count(void);
@@ -88,8 +90,8 @@ int wf_comm_created_count(void);
  * zero counts are allowed. send and recv must not overlap except where said; both stay untouched
  * by the caller between start and wait. On a device both are ordered with what its compute stream
  * is given: start comes after what it was given before, and what it is given after wait comes after
- * the collective. Reductions: sum, product, max, min on f32, f64, bf16 and f16 (added in f32,
- * rounded once at the end), i32, i64.
+ * the collective. Reductions: sum, product, max, min on f32, f64, bf16 and f16 (in f32, rounded
+ * once at the end), i64, i32, i16 and i8; of c64 the sum. All else moves every dtype.
  */
 struct wf_coll {
     weft_coll kind;

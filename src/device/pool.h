@@ -1,5 +1,5 @@
 /*
- * pool.h: all bytes of tensors come from here (design D2): a caching allocator with size classes.
+ * pool.h: all bytes of tensors come from here: a caching allocator with size classes.
  *
  * One pool per rank (thread). A hit pops a free list: no lock, no malloc. Private memory comes
  * from mmap (huge pages asked for on blocks of 2 MiB and more); memory that peers can read comes

@@ -49,5 +49,5 @@ weft_mesh *wf_mesh_or_current(weft_mesh *mesh);
  */
 void wf_mesh_set_change_hook(void (*hook)(void));
 
-/** End of a rank: drop what was pushed and never popped, and meshes kept for their merged axes. */
+/** End of a rank: drop what was opened and never closed, and meshes kept for their merged axes. */
 void wf_mesh_finalize(void);

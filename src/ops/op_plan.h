@@ -1,6 +1,6 @@
 /*
- * op_plan.h: the cached plan of an op's call (design D4): the key, and all that was derived from
- * it.
+ * op_plan.h: the cached plan of an op's call (docs/concepts/dispatch.md): the key, and all that was
+ * derived from it.
  *
  * Made by dtensor/dispatch/plan_make.c; used by dispatch on every hit, and by gradients, which read
  * the layouts of the forward's inputs from it.

@@ -1,5 +1,5 @@
 /*
- * layout.h: interned layouts (design D4).
+ * layout.h: interned layouts (docs/concepts/layout.md, docs/decisions/0001).
  *
  * A layout is everything about a tensor except its bytes: dtype, global shape, mesh, placements,
  * and this rank's box and strides. Equal layouts are the same pointer, so comparing them and
@@ -13,7 +13,7 @@
 
 /**
  * What a plain tensor is along one axis of the mesh that it came from, and what its gradient then
- * is (design D5). Which of them go together is said in dtensor/dispatch/grad_types.def.
+ * is (docs/decisions/0006). Which of them go together is said in dtensor/dispatch/grad_types.def.
  */
 enum wf_grad_type_kind {
     WF_TYPE_NONE, /* nothing is known */

@@ -1,6 +1,6 @@
 /*
- * generator.c: generators: the named ones, the current one, forks, and saving and restoring the
- * state of all.
+ * generator.c: generators: the named ones, the current one, regions with another default, and
+ * saving and restoring the state of all.
  *
  * The state is thread-local: a rank may be a thread. Nothing here communicates; generators of
  * different ranks agree because all ranks make the same draws.
@@ -14,16 +14,16 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-struct fork {
+struct region {
     weft_generator *current; /* NULL: `copy` */
     weft_generator copy;
-    struct fork *outer;
+    struct region *outer;
 };
 
 static _Thread_local struct {
-    weft_generator own;  /* current outside all forks */
-    struct fork *fork;   /* innermost */
-    weft_generator *all; /* but `own`; the youngest first */
+    weft_generator own;    /* current outside all regions */
+    struct region *region; /* innermost */
+    weft_generator *all;   /* but `own`; the youngest first */
     int local;
     unsigned made;
 } state;
@@ -72,8 +72,8 @@ void weft_generator_release(weft_generator *g)
 weft_generator *wf_generator_or_current(weft_generator *given)
 {
     if (given) return given;
-    if (!state.fork) return &state.own;
-    return state.fork->current ? state.fork->current : &state.fork->copy;
+    if (!state.region) return &state.own;
+    return state.region->current ? state.region->current : &state.region->copy;
 }
 
 weft_generator *weft_default_generator(void) { return wf_generator_or_current(NULL); }
@@ -219,30 +219,30 @@ void weft_generator_reset(void)
     }
 }
 
-/* ---- forks ---- */
+/* ---- regions with another default ---- */
 
 void weft_default_generator_open(weft_generator *g)
 {
-    struct fork *fork = WF_NEW(struct fork);
+    struct region *region = WF_NEW(struct region);
     const weft_generator *outer = wf_generator_or_current(NULL);
 
-    fork->copy.seed = outer->seed;
-    fork->copy.draw = outer->draw;
-    fork->copy.curand = outer->curand;
-    fork->copy.refs = 1;
-    fork->current = weft_generator_retain(g);
-    fork->outer = state.fork;
-    state.fork = fork;
+    region->copy.seed = outer->seed;
+    region->copy.draw = outer->draw;
+    region->copy.curand = outer->curand;
+    region->copy.refs = 1;
+    region->current = weft_generator_retain(g);
+    region->outer = state.region;
+    state.region = region;
 }
 
 weft_status weft_default_generator_close(void)
 {
-    struct fork *fork = state.fork;
+    struct region *region = state.region;
 
-    WF_NEED(fork, WEFT_ERR_STATE, "default_generator_close: no region is open");
-    state.fork = fork->outer;
-    weft_generator_release(fork->current);
-    wf_free(fork);
+    WF_NEED(region, WEFT_ERR_STATE, "default_generator_close: no region is open");
+    state.region = region->outer;
+    weft_generator_release(region->current);
+    wf_free(region);
     return WEFT_OK;
 }
 
@@ -271,9 +271,9 @@ struct kept {
 };
 
 struct wf_rng_state {
-    weft_generator *forked; /* current then; NULL: the thread's own, or a copy */
+    weft_generator *generator; /* current then; NULL: the thread's own, or a copy */
     struct place current;
-    struct fork *outer; /* while they are drawn again */
+    struct region *outer; /* while they are drawn again */
     int local_then, local_now, count;
     struct kept each[];
 };
@@ -299,7 +299,7 @@ struct wf_rng_state *wf_rng_state_save(void)
     for (weft_generator *g = state.all; g; g = g->next)
         draws->each[draws->count++] =
             (struct kept){weft_generator_retain(g), .then = position_of(g)};
-    draws->forked = state.fork ? state.fork->current : NULL; /* one of `each` */
+    draws->generator = state.region ? state.region->current : NULL; /* one of `each` */
     draws->current = position_of(wf_generator_or_current(NULL));
     draws->local_then = state.local;
     return draws;
@@ -319,9 +319,9 @@ void wf_rng_state_enter(struct wf_rng_state *draws)
         kept->now = position_of(kept->g);
         set_position(kept->g, kept->then);
     }
-    draws->outer = state.fork;
-    weft_default_generator_open(draws->forked);
-    if (!draws->forked) set_position(wf_generator_or_current(NULL), draws->current);
+    draws->outer = state.region;
+    weft_default_generator_open(draws->generator);
+    if (!draws->generator) set_position(wf_generator_or_current(NULL), draws->current);
     draws->local_now = state.local;
     state.local = draws->local_then;
 }
@@ -329,14 +329,14 @@ void wf_rng_state_enter(struct wf_rng_state *draws)
 void wf_rng_state_leave(struct wf_rng_state *draws)
 {
     state.local = draws->local_now;
-    while (state.fork && state.fork != draws->outer)
+    while (state.region && state.region != draws->outer)
         weft_default_generator_close(); /* a failure leaves more */
     for (int i = 0; i < draws->count; i++) set_position(draws->each[i].g, draws->each[i].now);
 }
 
 void wf_generator_finalize(void)
 {
-    while (state.fork) weft_default_generator_close();
+    while (state.region) weft_default_generator_close();
     weft_generator_reset();
     memset(&state, 0, sizeof state);
 }

@@ -34,8 +34,8 @@ struct wf_rng_state;
 struct wf_rng_state *wf_rng_state_save(void);
 void wf_rng_state_free(struct wf_rng_state *draws); /* NULL is allowed */
 
-/** Between begin and end, any number of times, the numbers drawn after `draws` was saved are drawn
- * again; afterwards drawing continues as if they had not been. */
+/** Between enter and leave, any number of times, the numbers drawn after `draws` was saved are
+ * drawn again; afterwards drawing continues as if they had not been. */
 void wf_rng_state_enter(struct wf_rng_state *draws);
 void wf_rng_state_leave(struct wf_rng_state *draws);
 
@@ -44,5 +44,5 @@ void wf_generator_each(void (*each)(weft_generator *g, void *payload), void *pay
 /** How many generators the thread has made. */
 unsigned wf_generator_made_count(void);
 
-/** Drop what the thread holds: forks, named generators; its own starts again. */
+/** Drop what the thread holds: open regions, named generators; its own starts again. */
 void wf_generator_finalize(void);

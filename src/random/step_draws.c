@@ -1,7 +1,7 @@
 /*
  * step_draws.c: which generators a step draws from, and how far. It decides by numbers, not by
- * calls: what a fork of a generator draws, or a recomputation draws again, has the numbers of the
- * generator that it began with.
+ * calls: what a copy of a generator draws (weft_default_generator_open of NULL), or a recomputation
+ * draws again, has the numbers of the generator that it began with.
  */
 #include "random/step_draws.h"
 
@@ -82,7 +82,7 @@ static int count_candidates(const struct wf_step_draws *draws, uint64_t seed, ui
     return n;
 }
 
-/* A fork's copy may be ahead of the generator that it is of. */
+/* A region's copy may be ahead of the generator that it is of. */
 bool wf_step_draws_find(struct wf_step_draws *draws, uint64_t seed, uint64_t draw,
                         struct wf_step_draw *found)
 {

@@ -5,7 +5,7 @@
 #include <weft/extend/step_graph.h>
 
 struct wf_graph;      /* device/capture.h */
-struct wf_step_draws; /* ops/captured_draws.h */
+struct wf_step_draws; /* ops/fills/captured_draws.h */
 
 enum { REASON_BYTES = 320, MOST_INPUTS = 8, TENSOR_BYTES = 128 };
 

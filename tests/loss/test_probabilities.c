@@ -1,6 +1,6 @@
 /*
- * test_probabilities.c: distributions over the classes as targets, which the peer's loss parallel
- * refuses (weakness 13 of pytorch.md 10.4): values, gradients to logits and targets, collectives.
+ * test_probabilities.c: distributions over the classes as targets, which PyTorch's loss parallel
+ * refuses: values, gradients to logits and targets, collectives.
  */
 /* mpi: 2 */
 #include <math.h>

@@ -115,8 +115,8 @@ WT_TEST(vocabulary__range_of_a_rank)
 }
 
 /*
- * Weakness 4 of pytorch.md 10.4: with fewer rows than ranks the peer's maximum raises on the ranks
- * that have none, and its loss leaves them out of a collective that the others wait in.
+ * With fewer rows than ranks PyTorch's maximum raises on the ranks that have none, and its loss
+ * leaves them out of a collective that the others wait in.
  */
 WT_TEST(vocabulary__with_ranks_that_have_nothing)
 {

@@ -7,7 +7,7 @@
 
 enum { MOST = 8 };
 
-/* pytorch.md 10.4, weakness 15: the peer hangs */
+/* PyTorch hangs. */
 WT_TEST(agreement__is_asked_of_all_ranks_of_a_mesh)
 {
     weft_mesh *mesh = wt_rank() == 1 ? weft_mesh_new(WEFT_CPU, "dp=1,tp=%d", wt_ranks())

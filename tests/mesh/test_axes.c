@@ -108,8 +108,7 @@ WT_TEST(axes__slices_may_have_several)
     WT_RELEASE(weft_mesh_release, slice, again, mesh);
 }
 
-/* pytorch.md 10.1 (1.2): the peer refuses names out of order, though its documentation shows them
- */
+/* PyTorch refuses names out of order, though its documentation shows them. */
 WT_TEST(axes__of_a_slice_stand_in_the_order_asked_for)
 {
     int sizes[3], ranks[MOST], tp;

@@ -36,7 +36,7 @@ WT_TEST(outside__a_mesh_ranks_hold_nothing)
     }
 }
 
-/* pytorch.md 8, trap 27: everything can be called there harmlessly: ops, gradients, reductions */
+/* Everything can be called there harmlessly: ops, gradients, reductions */
 WT_TEST(outside__ranks_call_everything_harmlessly)
 {
     weft_mesh *mesh = even_ranks(2);

@@ -1,5 +1,5 @@
 /*
- * validator.h: proves sharding rules by brute force (design D3).
+ * validator.h: proves sharding rules by brute force.
  *
  * For one mesh axis a rule claims: with inputs placed so, running the raw kernel on each rank's
  * shard gives parts of the output placed so. Here every simulated rank's shard is cut out of whole

@@ -15,8 +15,9 @@
 
 #include <weft/tensor.h>
 
-/** The root's elements into `t` on every rank; all have its shape. ranks: collective over lines of
- *  `axis`. fails: as above */
+/** The root's elements into `t` on every rank; all have its shape.
+ *  ranks: collective over lines of `axis`
+ *  fails: as above */
 WEFT_API weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int root);
 
 /** A tensor of a batch, by name. */
@@ -79,7 +80,9 @@ WEFT_API weft_tensor *weft_mesh_reduce(weft_tensor *t, weft_reduce reduce, weft_
 /**
  * This rank's chunk along `dim` (the chunk rule) of what all-reduce would give.
  *
- * ranks: collective over lines of `axis`. gives: a new tensor. fails: as weft_mesh_all_reduce
+ * ranks: collective over lines of `axis`
+ * gives: a new tensor
+ * fails: as weft_mesh_all_reduce
  */
 WEFT_API weft_tensor *weft_mesh_reduce_scatter(weft_tensor *t, int dim, weft_reduce reduce,
                                                weft_mesh *mesh, int axis);
@@ -123,8 +126,10 @@ WEFT_API weft_tensor *weft_mesh_all_to_all_single(weft_tensor *t, const int64_t 
  *
  * ranks: collective over lines of `axis`: an all-to-all. What wants a gradient on one rank of the
  *        line does so on all; in a local function (weft/extend/local_map.h) it is enough that an
- * argument of it does gives: a new tensor fails: as above; splits that do not add up to the rows,
- * or differ from the peers', end the job grad:  as weft_mesh_all_to_all_single
+ *        argument of it does
+ * gives: a new tensor
+ * fails: as above; splits that do not add up to the rows, or differ from the peers', end the job
+ * grad:  as weft_mesh_all_to_all_single
  */
 WEFT_API weft_tensor *weft_mesh_all_to_all_known(weft_tensor *t, const int64_t *input_splits,
                                                  const int64_t *output_splits, weft_mesh *mesh,

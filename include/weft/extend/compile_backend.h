@@ -64,11 +64,13 @@ WEFT_API int weft_list_node_count(const weft_list *list);
 WEFT_API weft_list_node weft_list_node_at(const weft_list *list, int i);
 
 /** Let the library run node i. Collectives must start in the same order on all ranks, and nodes
- *  run in the list's order are right. ranks: as the node: all of the mesh for a collective */
+ *  run in the list's order are right.
+ *  ranks: as the node: all of the mesh for a collective */
 WEFT_API void weft_list_run_node(const weft_list_run *run, int i);
 
 /** The first element of an operand in this run, in memory of its device; NULL for one that there is
- *  not. ranks: any; local */
+ *  not.
+ *  ranks: any; local */
 WEFT_API void *weft_list_run_address(const weft_list_run *run, const weft_list_operand *operand);
 
 /** What runs a list: called once per run, and released with the list. */
@@ -78,8 +80,8 @@ typedef struct weft_list_runner {
     void *state;
 } weft_list_runner;
 
-/** Looks at a list and says what runs it. gives: an error's status ends the call that made the list
- */
+/** Looks at a list and says what runs it.
+ *  gives: an error's status ends the call that made the list */
 typedef weft_status weft_compile_backend(const weft_list *list, weft_list_runner *runner);
 
 /**
@@ -91,5 +93,6 @@ typedef weft_status weft_compile_backend(const weft_list *list, weft_list_runner
 WEFT_API weft_status weft_compile_backend_register(const char *name, weft_compile_backend *backend);
 
 /** Name of backend i of this rank: "weft", the library itself, "in_order", which the library runs
- *  without passes, then those registered; NULL beyond the last. ranks: any; local */
+ *  without passes, then those registered; NULL beyond the last.
+ *  ranks: any; local */
 WEFT_API const char *weft_compile_backend_name(int i);

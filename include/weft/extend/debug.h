@@ -19,10 +19,12 @@ typedef enum weft_direction {
 
 /* ---- the ledger: a scope that counts this rank's collectives ---- */
 
-/** Start recording. Several ledgers may be open; each hears everything. ranks: any; local.
+/** Start recording. Several ledgers may be open; each hears everything.
+ *  ranks: any; local
  *  gives: close it */
 WEFT_API weft_ledger *weft_ledger_open(void);
-/** Stop recording and forget everything; NULL is allowed. ranks: any; local
+/** Stop recording and forget everything; NULL is allowed.
+ *  ranks: any; local
  *  fails: WEFT_ERR_STATE for one that was closed before or is another thread's */
 WEFT_API weft_status weft_ledger_close(weft_ledger *ledger);
 
@@ -48,7 +50,8 @@ typedef struct weft_ledger_sum {
 } weft_ledger_sum;
 
 /** Collectives of one kind (WEFT_COLL_COUNT: of all kinds), in one direction or any. `module`: a
- *  module path, for what the module itself did, or NULL for all. ranks: any; local */
+ *  module path, for what the module itself did, or NULL for all.
+ *  ranks: any; local */
 WEFT_API weft_ledger_sum weft_ledger_total(const weft_ledger *ledger, weft_coll kind,
                                            weft_direction direction, const char *module);
 /** Two figures of weft_ledger_total. ranks: any; local */
@@ -74,7 +77,8 @@ WEFT_API double weft_ledger_seconds(const weft_ledger *ledger);
  * The modules that were called, in the order of their first call, after "Global", which stands for
  * the program. A module's name is its root's type and its path: "gpt.blocks.0.mlp". 0 for NULL.
  *
- * ranks: any; local. gives: borrowed names, until the ledger forgets; NULL for a wrong index
+ * ranks: any; local
+ * gives: borrowed names, until the ledger forgets; NULL for a wrong index
  */
 WEFT_API int weft_ledger_module_count(const weft_ledger *ledger);
 WEFT_API const char *weft_ledger_module(const weft_ledger *ledger, int index);
@@ -91,7 +95,9 @@ typedef struct weft_ledger_parameter {
 } weft_ledger_parameter;
 
 /** Parameters in the order of the modules; `distributed`: only those on a mesh. All NULL for a
- *  wrong index. ranks: any; local. gives: borrowed texts, until the ledger forgets */
+ *  wrong index.
+ *  ranks: any; local
+ *  gives: borrowed texts, until the ledger forgets */
 WEFT_API int weft_ledger_parameter_count(const weft_ledger *ledger, bool distributed);
 WEFT_API weft_ledger_parameter weft_ledger_parameter_at(const weft_ledger *ledger, bool distributed,
                                                         int index);

@@ -19,7 +19,8 @@ typedef struct weft_dtensor_spec {
  * The local tensor of a distributed one, and all the rest in `rest`: outside the tape, nothing is
  * copied. weft_dtensor_wrap makes it one again.
  *
- * ranks: any; local. gives: a plain tensor owned by the open scope; shares storage with t
+ * ranks: any; local
+ * gives: a plain tensor owned by the open scope; shares storage with t
  * fails: WEFT_ERR_ARG for a plain tensor
  */
 WEFT_API weft_tensor *weft_dtensor_unwrap(weft_tensor *t, weft_dtensor_spec *rest);
@@ -38,7 +39,8 @@ WEFT_API weft_tensor *weft_dtensor_unwrap(weft_tensor *t, weft_dtensor_spec *res
 WEFT_API weft_tensor *weft_dtensor_wrap(weft_tensor *local, const weft_dtensor_spec *rest);
 
 /** Same layout, dtype and device; both need a handle. Equal ones have equal hashes, which are the
- * same on all ranks. ranks: any; local */
+ *  same on all ranks.
+ *  ranks: any; local */
 WEFT_API bool weft_dtensor_spec_equal(const weft_dtensor_spec *a, const weft_dtensor_spec *b);
 WEFT_API uint64_t weft_dtensor_spec_hash(const weft_dtensor_spec *flat);
 

@@ -52,7 +52,9 @@ WEFT_API weft_trace *weft_trace_open(const char *path);
 
 /**
  * The records as indented text: what happened inside a module or an op stands below it. A
- * redistribution is explicit when the program asked for it, else implicit. ranks: any; local
+ * redistribution is explicit when the program asked for it, else implicit.
+ *
+ * ranks: any; local
  */
 WEFT_API void weft_trace_print(const weft_trace *trace, FILE *out);
 
@@ -60,7 +62,8 @@ WEFT_API void weft_trace_print(const weft_trace *trace, FILE *out);
 WEFT_API void weft_trace_stop(weft_trace *trace);
 
 /** Record a hash and the norm of this rank's shard of every op's result from now on. Reads all
- *  elements, and waits for those that are under way. ranks: any; local */
+ *  elements, and waits for those that are under way.
+ *  ranks: any; local */
 WEFT_API void weft_trace_hash_results(weft_trace *trace);
 
 /**
@@ -76,8 +79,9 @@ WEFT_API int weft_trace_difference_print(const weft_trace *a, const weft_trace *
 /**
  * Stop recording, write the file if one was named, and forget; NULL is allowed.
  *
- * ranks: as weft_trace_open. fails: WEFT_ERR_IO on all ranks when the first cannot write the file;
- *        WEFT_ERR_STATE for one that was closed before or is another thread's
+ * ranks: as weft_trace_open
+ * fails: WEFT_ERR_IO on all ranks when the first cannot write the file; WEFT_ERR_STATE for one that
+ *        was closed before or is another thread's
  */
 WEFT_API weft_status weft_trace_close(weft_trace *trace);
 

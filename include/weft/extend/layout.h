@@ -42,7 +42,7 @@ typedef struct weft_shard_order {
  *
  * ranks: any; local
  * fails: WEFT_ERR_LAYOUT unless there is one placement per mesh axis, and as
- * weft_distribute_tensor; partial results are fine. `out` is unchanged then
+ *        weft_distribute_tensor; partial results are fine. `out` is unchanged then
  */
 WEFT_API weft_status weft_layout_make(weft_layout *out, weft_mesh *mesh,
                                       const weft_placement *placements, int n_placements,
@@ -126,11 +126,12 @@ WEFT_API weft_status weft_layout_set_order(weft_layout *layout, const weft_shard
                                            int count);
 
 /** True when every dim is cut by plain shards left to right, mesh axis after mesh axis; a strided
- *  shard stands for another order (PyTorch: is_default_device_order). ranks: any; local */
+ *  shard stands for another order (PyTorch: is_default_device_order).
+ *  ranks: any; local */
 WEFT_API bool weft_layout_has_default_order(const weft_layout *layout);
 
-/** The order of each dim that plain shards cut, sorted by dim; returns their number. ranks: any;
- * local */
+/** The order of each dim that plain shards cut, sorted by dim; returns their number.
+ *  ranks: any; local */
 WEFT_API int weft_layout_order(const weft_layout *layout, weft_shard_order out[WEFT_MAX_DIMS]);
 
 /**

@@ -8,9 +8,11 @@
  *         return WEFT_OK;
  *     }
  *
- *     const weft_placement columns[] = {weft_shard(1)}, rows[] = {weft_shard(0)}, all[] =
- * {weft_replicate()}; const weft_placement *in[] = {columns, rows}, *out[] = {all}; weft_local_map
- * map = {.function = product, .context = mesh, .n_in = 2, .n_out = 1, .in = in, .out = out};
+ *     const weft_placement columns[] = {weft_shard(1)}, rows[] = {weft_shard(0)};
+ *     const weft_placement all[] = {weft_replicate()};
+ *     const weft_placement *in[] = {columns, rows}, *out[] = {all};
+ *     weft_local_map map = {.function = product, .context = mesh,
+ *                           .n_in = 2, .n_out = 1, .in = in, .out = out};
  *
  *     weft_local_map_call(&map, (weft_tensor *[]){x, w}, &y);
  */

@@ -12,6 +12,6 @@ typedef struct weft_plan_cache_stats {
 
 /** The thread's plan cache. ranks: any; local */
 WEFT_API weft_plan_cache_stats weft_plan_cache_statistics(void);
-/** Forget this thread's plans and its figures; the next calls are planned anew. ranks: any; local
- */
+/** Forget this thread's plans and its figures; the next calls are planned anew.
+ *  ranks: any; local */
 WEFT_API void weft_plan_cache_clear(void);

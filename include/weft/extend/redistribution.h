@@ -29,7 +29,8 @@ typedef struct weft_redistribution_cost {
 /**
  * What weft_redistribute(t, placements) would cost, without running it: the same on all ranks.
  *
- * ranks: any; local. fails: as weft_redistribute
+ * ranks: any; local
+ * fails: as weft_redistribute
  */
 WEFT_API weft_status weft_redistribute_cost(weft_redistribution_cost *out, const weft_tensor *t,
                                             const weft_placement *placements);
@@ -48,7 +49,10 @@ WEFT_API weft_status weft_link_set(const char *axis, double latency_us, double m
 
 /**
  * Measure both for every axis of the mesh, some milliseconds each, and set what the slowest rank
- * found. ranks: collective over the mesh. fails: WEFT_ERR_COMM outside the mesh or without ranks
+ * found.
+ *
+ * ranks: collective over the mesh
+ * fails: WEFT_ERR_COMM outside the mesh or without ranks
  */
 WEFT_API weft_status weft_link_measure(weft_mesh *mesh);
 

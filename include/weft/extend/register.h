@@ -75,7 +75,8 @@ typedef struct weft_op_backward {
 typedef weft_status weft_op_gradient_function(const weft_op_backward *call,
                                               weft_tensor **in_gradients, void *payload);
 
-/** Record why a call is refused; what a shape or rule function returns. ranks: as its caller.
+/** Record why a call is refused; what a shape or rule function returns.
+ *  ranks: as its caller
  *  gives: WEFT_ERR_SHAPE */
 WEFT_API weft_status weft_op_refuse(const char *format, ...) WEFT_PRINTF(1, 2);
 
@@ -84,7 +85,9 @@ WEFT_API weft_status weft_op_refuse(const char *format, ...) WEFT_PRINTF(1, 2);
  *
  * `in` has a placement per input (also for those left out), `out` one per output; dims may be
  * negative. Everything replicated is always a strategy. Of several with the same cost the first
- * wins. ranks: inside a rule function
+ * wins.
+ *
+ * ranks: inside a rule function
  * fails: WEFT_ERR_LAYOUT for a dim that an operand lacks, WEFT_ERR_ARG for more than 256 strategies
  */
 WEFT_API weft_status weft_rule_accept(weft_rule *rule, const weft_placement *in,
@@ -113,7 +116,8 @@ typedef struct weft_op_spec {
  */
 WEFT_API int weft_register_op(const weft_op_spec *spec);
 
-/** Take an op back. Its cached plans go; later calls fail. ranks: as weft_register_op
+/** Take an op back. Its cached plans go; later calls fail.
+ *  ranks: as weft_register_op
  *  fails: WEFT_ERR_NOT_FOUND */
 WEFT_API weft_status weft_unregister_op(const char *name);
 
@@ -127,8 +131,8 @@ WEFT_API weft_status weft_unregister_op(const char *name);
  */
 WEFT_API weft_status weft_register_rule(const char *op, weft_rule_function *rule, void *payload);
 
-/** A built-in op gets its own rule back, a registered one has none any more. ranks, fails: as
- *  weft_register_rule */
+/** A built-in op gets its own rule back, a registered one has none any more.
+ *  ranks, fails: as weft_register_rule */
 WEFT_API weft_status weft_unregister_rule(const char *op);
 
 /* ---- calling ---- */

@@ -27,7 +27,8 @@ typedef weft_tensor *weft_step_function(weft_tensor *const *in, int n, void *pay
  * it was captured stays there, until the graph is released; that comes before the release of the
  * optimizer and the mesh.
  *
- * ranks: every rank of the mesh; local. gives: a graph owned by the caller
+ * ranks: every rank of the mesh; local
+ * gives: a graph owned by the caller
  */
 WEFT_API weft_step_graph *weft_step_graph_new(weft_mesh *mesh, weft_step_function *function,
                                               void *payload);
@@ -43,8 +44,8 @@ WEFT_API weft_step_graph *weft_step_graph_new(weft_mesh *mesh, weft_step_functio
  */
 WEFT_API weft_tensor *weft_step_graph_run(weft_step_graph *graph, weft_tensor *const *in, int n);
 
-/** Why the last run was no launch; NULL: it was one. The text lasts until the next run. ranks: any;
- * local */
+/** Why the last run was no launch; NULL: it was one. The text lasts until the next run.
+ *  ranks: any; local */
 WEFT_API const char *weft_step_graph_reason(const weft_step_graph *graph);
 
 /** Runs that were launches. ranks: any; local */

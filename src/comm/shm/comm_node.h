@@ -1,6 +1,6 @@
 /*
- * comm_node.h: the memory that the ranks of one machine show each other (design D7), and who is on
- * which machine.
+ * comm_node.h: the memory that the ranks of one machine show each other
+ * (docs/concepts/communication.md), and who is on which machine.
  */
 #pragma once
 

@@ -9,9 +9,10 @@
  *   work   a reader whose sources have posted copies or reduces straight from their memory.
  *          All-reduce also writes results straight into every peer's recv.
  *   done   a rank whose bytes were inline is done when it has worked: one synchronisation. One
- * whose memory was read waits until its readers' progress has passed the collective. A slot is
- * written again WF_ENGINE_DEPTH collectives later, once every rank's progress has passed its last
- * use. Collectives of one communicator post at once but work in order, so progress is one number.
+ *          whose memory was read waits until its readers' progress has passed the collective.
+ * A slot is written again WF_ENGINE_DEPTH collectives later, once every rank's progress has passed
+ * its last use. Collectives of one communicator post at once but work in order, so progress is one
+ * number.
  * With staging, rounds follow one another: chunk k goes to buffer k % 2 when the readers have
  * worked through round k - 2.
  */

@@ -1,7 +1,7 @@
 /*
  * follow.h: a function that runs, and whose ops are compared with those of an earlier call. As long
  * as they are the same they are put off; where the program needs a value they are run together, as
- * the segment of the list that was made ready for that (design D19).
+ * the segment of the list that was made ready for that (docs/decisions/0060).
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * choose_placements.h: which placements an op's operands get (design D3).
+ * choose_placements.h: which placements an op's operands get (docs/concepts/dispatch.md).
  *
  * For each mesh axis the candidates are: everything replicated, and what the op's rule offers: each
  * letter sharded and each linear set partial, or the strategies of a rule that the program has

@@ -1,8 +1,8 @@
 /*
- * dispatch.c: how an op is called (design D2). Every op comes through wf_dispatch_op, in this
- * order: refuse NULL, find the plan, redistribute inputs that need it, run the kernel, wrap, record
- * on the tape, tell observers. What is decided is decided in plan_make.c; here it is only carried
- * out.
+ * dispatch.c: how an op is called (docs/concepts/dispatch.md). Every op comes through
+ * wf_dispatch_op, in this order: refuse NULL, find the plan, redistribute inputs that need it, run
+ * the kernel, wrap, record on the tape, tell observers. What is decided is decided in plan_make.c;
+ * here it is only carried out.
  */
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* optimizer_step.h: the tables between optimizer_step.c and its loops in cpu/isa/steps.c. */
+/* optimizer_step.h: the tables between optimizer_step.c and its loops in
+ * kernels/cpu/isa/pointwise/optimizer_step.c. */
 #pragma once
 
 #include "kernels/cpu/isa.h"

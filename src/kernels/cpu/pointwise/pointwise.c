@@ -1,6 +1,7 @@
 /*
  * pointwise.c: prepare functions of the kernels in pointwise.def, of where and of cast.
- * The formulas become loops in isa/pointwise.inc; elementwise.c runs them over strided operands.
+ * The formulas become loops in isa/pointwise/pointwise.inc; elementwise.c runs them over strided
+ * operands.
  */
 #include "kernels/cpu/pointwise/pointwise.h"
 

@@ -8,8 +8,9 @@
  *             (Abramowitz and Stegun 1964, 6.1.33), to 2.5 by x gamma(x) = gamma(x + 1), from 10 on
  *             Stirling's series (6.1.40), below 0 reflected (6.1.17): near its roots there only the
  *             absolute error is small
- *   digamma, trigamma   the series for large numbers (6.3.18, 6.4.12) behind recurrence, as
- * Bernardo (1976, Algorithm AS 103) and Schneider (1978, Algorithm AS 121) do, reflected below 0
+ *   digamma, trigamma
+ *             the series for large numbers (6.3.18, 6.4.12) behind recurrence, as Bernardo (1976,
+ *             Algorithm AS 103) and Schneider (1978, Algorithm AS 121) do, reflected below 0
  *   erfinv    Winitzki's closed form (2008), made exact by Halley's steps
  */
 #pragma once
