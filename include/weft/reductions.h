@@ -53,9 +53,9 @@ WEFT_API weft_tensor *weft_dist(weft_tensor *a, weft_tensor *b, double p);
  * Variance and standard deviation over dims: squares about the mean, divided by their number less
  * `correction` (1: unbiased; not-a-number where that leaves nothing).
  *
- * grad:  of a standard deviation that is 0, 0
  * ranks: every rank of x's mesh; over dims that are sharded two all-reduces of one number per
  *        result, which is on every rank
+ * grad:  of a standard deviation that is 0, 0
  */
 WEFT_API weft_tensor *weft_var(weft_tensor *x, const int *dims, int n, double correction,
                                bool keep);
