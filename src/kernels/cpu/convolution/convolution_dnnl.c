@@ -2,71 +2,25 @@
  * convolution_dnnl.c: convolutions by oneDNN, version 2.6 and 3.x.
  *
  * oneDNN chooses how its operands lie (channels in blocks of a vector); those that lie otherwise
- * are reordered before and after. All of that is made once per plan.
+ * are reordered before and after (dnnl_operand.h). All of that is made once per plan.
  */
 #include "kernels/cpu/convolution/convolution.h"
 
 #include <string.h>
 
 #include "base/mem.h"
-#include "kernels/cpu/products/dnnl_call.h"
-#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/convolution/dnnl_operand.h"
 
 #define TRY WF_DNNL_TRY
 
 enum { X, W, Y, BIAS, ARGS };
 
-#if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t desc;
-typedef const_dnnl_memory_desc_t desc_ref;
-
-static desc_ref ref(const desc *d) { return *d; }
-
-static void desc_free(desc *d) { TRY(dnnl_memory_desc_destroy(*d)); }
-
-static void desc_of_strides(desc *d, int n, const dnnl_dims_t dims, const dnnl_dims_t strides,
-                            dnnl_data_type_t type)
-{
-    TRY(dnnl_memory_desc_create_with_strides(d, n, dims, type, strides));
-}
-
-static void desc_with_any_format(desc *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type)
-{
-    TRY(dnnl_memory_desc_create_with_tag(d, n, dims, type, dnnl_format_tag_any));
-}
-#else
-typedef dnnl_memory_desc_t desc;
-typedef const dnnl_memory_desc_t *desc_ref;
-
-static desc_ref ref(const desc *d) { return d; }
-
-static void desc_free(desc *d) { (void)d; }
-
-static void desc_of_strides(desc *d, int n, const dnnl_dims_t dims, const dnnl_dims_t strides,
-                            dnnl_data_type_t type)
-{
-    TRY(dnnl_memory_desc_init_by_strides(d, n, dims, type, strides));
-}
-
-static void desc_with_any_format(desc *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type)
-{
-    TRY(dnnl_memory_desc_init_by_tag(d, n, dims, type, dnnl_format_tag_any));
-}
-#endif
-
-/* An operand as the program has it and, where that differs, as the primitive wants it. */
-struct arg {
-    dnnl_memory_t given, wanted;
-    dnnl_primitive_t reorder; /* NULL: wanted is given */
-    size_t scratch;           /* bytes of wanted */
-};
-
 struct wf_dnnl_conv {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
-    struct arg arg[ARGS];
-    int result; /* which arg */
+    struct wf_dnnl_operand operand[ARGS];
+    int result; /* which operand */
     bool bias;
     void *no_bias; /* zeros, for a rank that leaves the bias to another */
 };
@@ -113,14 +67,14 @@ static void copy_places(dnnl_dims_t to, const struct wf_conv *c, const int64_t *
 
 /* oneDNN counts the places that are left out between taps, so 0 is the ordinary kernel. */
 static dnnl_status_t make_plan(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
-                               const struct wf_conv *c, enum wf_conv_pass pass, const desc *d,
-                               dnnl_primitive_desc_t hint)
+                               const struct wf_conv *c, enum wf_conv_pass pass,
+                               const wf_dnnl_desc *d, dnnl_primitive_desc_t hint)
 {
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     const dnnl_prop_kind_t forward =
         c->pass == WF_CONV_FORWARD ? dnnl_forward_inference : dnnl_forward_training;
     dnnl_dims_t stride, dilation, before, after;
-    desc_ref bias = pass == WF_CONV_FORWARD && c->bias ? ref(&d[BIAS]) : NULL;
+    wf_dnnl_desc_ref bias = pass == WF_CONV_FORWARD && c->bias ? wf_dnnl_ref(&d[BIAS]) : NULL;
 
     copy_places(stride, c, c->stride, 0);
     copy_places(dilation, c, c->dilation, 1);
@@ -129,29 +83,30 @@ static dnnl_status_t make_plan(dnnl_primitive_desc_t *plan, dnnl_engine_t engine
 #if DNNL_VERSION_MAJOR >= 3
     if (pass == WF_CONV_FORWARD)
         return dnnl_convolution_forward_primitive_desc_create(
-            plan, engine, forward, direct, ref(&d[X]), ref(&d[W]), bias, ref(&d[Y]), stride,
-            dilation, before, after, NULL);
+            plan, engine, forward, direct, wf_dnnl_ref(&d[X]), wf_dnnl_ref(&d[W]), bias,
+            wf_dnnl_ref(&d[Y]), stride, dilation, before, after, NULL);
     if (pass == WF_CONV_DX)
         return dnnl_convolution_backward_data_primitive_desc_create(
-            plan, engine, direct, ref(&d[X]), ref(&d[W]), ref(&d[Y]), stride, dilation, before,
-            after, hint, NULL);
+            plan, engine, direct, wf_dnnl_ref(&d[X]), wf_dnnl_ref(&d[W]), wf_dnnl_ref(&d[Y]),
+            stride, dilation, before, after, hint, NULL);
     return dnnl_convolution_backward_weights_primitive_desc_create(
-        plan, engine, direct, ref(&d[X]), ref(&d[W]), NULL, ref(&d[Y]), stride, dilation, before,
-        after, hint, NULL);
+        plan, engine, direct, wf_dnnl_ref(&d[X]), wf_dnnl_ref(&d[W]), NULL, wf_dnnl_ref(&d[Y]),
+        stride, dilation, before, after, hint, NULL);
 #else
     dnnl_convolution_desc_t op;
 
     if (pass == WF_CONV_FORWARD)
-        TRY(dnnl_dilated_convolution_forward_desc_init(&op, forward, direct, ref(&d[X]), ref(&d[W]),
-                                                       bias, ref(&d[Y]), stride, dilation, before,
-                                                       after));
+        TRY(dnnl_dilated_convolution_forward_desc_init(&op, forward, direct, wf_dnnl_ref(&d[X]),
+                                                       wf_dnnl_ref(&d[W]), bias, wf_dnnl_ref(&d[Y]),
+                                                       stride, dilation, before, after));
     else if (pass == WF_CONV_DX)
-        TRY(dnnl_dilated_convolution_backward_data_desc_init(
-            &op, direct, ref(&d[X]), ref(&d[W]), ref(&d[Y]), stride, dilation, before, after));
+        TRY(dnnl_dilated_convolution_backward_data_desc_init(&op, direct, wf_dnnl_ref(&d[X]),
+                                                             wf_dnnl_ref(&d[W]), wf_dnnl_ref(&d[Y]),
+                                                             stride, dilation, before, after));
     else
-        TRY(dnnl_dilated_convolution_backward_weights_desc_init(&op, direct, ref(&d[X]), ref(&d[W]),
-                                                                NULL, ref(&d[Y]), stride, dilation,
-                                                                before, after));
+        TRY(dnnl_dilated_convolution_backward_weights_desc_init(
+            &op, direct, wf_dnnl_ref(&d[X]), wf_dnnl_ref(&d[W]), NULL, wf_dnnl_ref(&d[Y]), stride,
+            dilation, before, after));
     return dnnl_primitive_desc_create(plan, &op, NULL, engine, hint);
 #endif
 }
@@ -165,7 +120,8 @@ static bool is_reference(dnnl_primitive_desc_t plan)
 }
 
 /* A gradient's plan follows that of the forward. NULL where there is none. */
-static dnnl_primitive_desc_t plan_new(dnnl_engine_t engine, const struct wf_conv *c, const desc *d)
+static dnnl_primitive_desc_t plan_new(dnnl_engine_t engine, const struct wf_conv *c,
+                                      const wf_dnnl_desc *d)
 {
     dnnl_primitive_desc_t forward = NULL, plan = NULL;
 
@@ -178,7 +134,7 @@ static dnnl_primitive_desc_t plan_new(dnnl_engine_t engine, const struct wf_conv
 
 /* ---- operands that the primitive wants otherwise ---- */
 
-static desc_ref wanted_by(dnnl_primitive_desc_t plan, enum wf_conv_pass pass, int arg)
+static wf_dnnl_desc_ref wanted_by(dnnl_primitive_desc_t plan, enum wf_conv_pass pass, int arg)
 {
     static const dnnl_query_t queries[][ARGS] = {
         [WF_CONV_FORWARD] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
@@ -188,41 +144,27 @@ static desc_ref wanted_by(dnnl_primitive_desc_t plan, enum wf_conv_pass pass, in
     return dnnl_primitive_desc_query_md(plan, queries[pass][arg], 0);
 }
 
-static void prepare_arg(struct wf_dnnl_conv *p, int i, desc_ref given, desc_ref wanted)
-{
-    dnnl_primitive_desc_t plan;
-    struct arg *a = &p->arg[i];
-    bool result = p->result == i;
-
-    TRY(dnnl_memory_create(&a->given, given, p->engine, DNNL_MEMORY_NONE));
-    if (dnnl_memory_desc_equal(given, wanted)) return;
-    TRY(dnnl_memory_create(&a->wanted, wanted, p->engine, DNNL_MEMORY_NONE));
-    TRY(dnnl_reorder_primitive_desc_create(&plan, result ? wanted : given, p->engine,
-                                           result ? given : wanted, p->engine, NULL));
-    TRY(dnnl_primitive_create(&a->reorder, plan));
-    TRY(dnnl_primitive_desc_destroy(plan));
-    a->scratch = wf_scratch_round_up(dnnl_memory_desc_get_size(wanted));
-}
-
 static dnnl_data_type_t dnnl_type(uint8_t type)
 {
     return type == WEFT_F16 ? dnnl_f16 : type == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-static void prepare_args(struct wf_dnnl_conv *p, const struct wf_conv *c, uint8_t type,
-                         dnnl_primitive_desc_t plan, size_t *scratch)
+static void prepare_operands(struct wf_dnnl_conv *p, const struct wf_conv *c, uint8_t type,
+                             dnnl_primitive_desc_t plan, size_t *scratch)
 {
     *scratch = 0;
     p->result = c->pass == WF_CONV_FORWARD ? Y : c->pass == WF_CONV_DX ? X : W;
     p->bias = c->pass == WF_CONV_FORWARD && c->bias;
     for (int i = 0; i < (p->bias ? ARGS : BIAS); i++) {
         struct dims d = dims_of(c, i);
-        desc given;
+        wf_dnnl_desc given;
 
-        desc_of_strides(&given, d.n, d.dims, d.strides, dnnl_type(type));
-        prepare_arg(p, i, ref(&given), i == BIAS ? ref(&given) : wanted_by(plan, c->pass, i));
-        desc_free(&given);
-        *scratch += p->arg[i].scratch;
+        wf_dnnl_desc_of_strides(&given, d.n, d.dims, d.strides, dnnl_type(type));
+        wf_dnnl_operand_init(&p->operand[i], p->engine, wf_dnnl_ref(&given),
+                             i == BIAS ? wf_dnnl_ref(&given) : wanted_by(plan, c->pass, i),
+                             i == p->result);
+        wf_dnnl_desc_free(&given);
+        *scratch += p->operand[i].scratch;
     }
     if (!p->bias) return;
     p->no_bias = wf_malloc((size_t)(c->groups * c->out) * wf_dtypes[type].size);
@@ -233,18 +175,18 @@ static dnnl_primitive_desc_t plan_for_type(dnnl_engine_t engine, const struct wf
                                            uint8_t type)
 {
     dnnl_primitive_desc_t plan;
-    desc any[ARGS];
+    wf_dnnl_desc any[ARGS];
 
     for (int i = 0; i < ARGS; i++) {
         struct dims d = dims_of(c, i);
 
         if (i == BIAS)
-            desc_of_strides(&any[i], d.n, d.dims, d.strides, dnnl_type(type));
+            wf_dnnl_desc_of_strides(&any[i], d.n, d.dims, d.strides, dnnl_type(type));
         else
-            desc_with_any_format(&any[i], d.n, d.dims, dnnl_type(type));
+            wf_dnnl_desc_of_any_format(&any[i], d.n, d.dims, dnnl_type(type));
     }
     plan = plan_new(engine, c, any);
-    for (int i = 0; i < ARGS; i++) desc_free(&any[i]);
+    for (int i = 0; i < ARGS; i++) wf_dnnl_desc_free(&any[i]);
     if (!plan || type == WEFT_F32 || !is_reference(plan)) return plan;
     TRY(dnnl_primitive_desc_destroy(plan));
     return NULL;
@@ -260,7 +202,7 @@ struct wf_dnnl_conv *wf_dnnl_conv_new(const struct wf_conv *c, uint8_t type, siz
     TRY(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
     plan = plan_for_type(p->engine, c, type);
     if (plan) {
-        prepare_args(p, c, type, plan, scratch);
+        prepare_operands(p, c, type, plan, scratch);
         TRY(dnnl_primitive_create(&p->primitive, plan));
         TRY(dnnl_primitive_desc_destroy(plan));
     }
@@ -272,22 +214,6 @@ struct wf_dnnl_conv *wf_dnnl_conv_new(const struct wf_conv *c, uint8_t type, siz
 
 /* ---- a run ---- */
 
-static void set_data(dnnl_memory_t memory, const void *data)
-{
-    void *handle;
-
-    memcpy(&handle, &data, sizeof handle); /* oneDNN's handles know no const */
-    TRY(dnnl_memory_set_data_handle(memory, handle));
-}
-
-static void reorder(const struct wf_dnnl_conv *p, const struct arg *a, dnnl_memory_t from,
-                    dnnl_memory_t to)
-{
-    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-
-    TRY(dnnl_primitive_execute(a->reorder, p->stream, 2, args));
-}
-
 static const int arg_names[][ARGS] = {
     [X] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_BIAS},
     [W] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_BIAS},
@@ -297,22 +223,17 @@ void wf_dnnl_conv_run(struct wf_dnnl_conv *p, const struct wf_conv_operands *o, 
 {
     const void *data[ARGS] = {o->x, o->w, o->y, o->bias ? o->bias : p->no_bias};
     int before = wf_dnnl_limit_threads(), n = p->bias ? ARGS : BIAS;
-    struct arg *result = &p->arg[p->result];
     dnnl_exec_arg_t args[ARGS];
     char *room = scratch;
 
     for (int i = 0; i < n; i++) {
-        struct arg *a = &p->arg[i];
-
-        set_data(a->given, data[i]);
-        args[i] = (dnnl_exec_arg_t){arg_names[p->result][i], a->reorder ? a->wanted : a->given};
-        if (!a->reorder) continue;
-        set_data(a->wanted, room);
-        room += a->scratch;
-        if (i != p->result) reorder(p, a, a->given, a->wanted);
+        args[i] = (dnnl_exec_arg_t){arg_names[p->result][i],
+                                    wf_dnnl_operand_place(&p->operand[i], data[i], room)};
+        room += p->operand[i].scratch;
+        if (i != p->result) wf_dnnl_operand_reorder(&p->operand[i], p->stream);
     }
     TRY(dnnl_primitive_execute(p->primitive, p->stream, n, args));
-    if (result->reorder) reorder(p, result, result->wanted, result->given);
+    wf_dnnl_operand_reorder(&p->operand[p->result], p->stream);
     TRY(dnnl_stream_wait(p->stream));
     wf_dnnl_restore_threads(before);
 }
@@ -321,11 +242,7 @@ void wf_dnnl_conv_free(struct wf_dnnl_conv *p)
 {
     if (!p) return;
     if (p->primitive) TRY(dnnl_primitive_destroy(p->primitive));
-    for (int i = 0; i < ARGS; i++) {
-        if (p->arg[i].reorder) TRY(dnnl_primitive_destroy(p->arg[i].reorder));
-        if (p->arg[i].given) TRY(dnnl_memory_destroy(p->arg[i].given));
-        if (p->arg[i].wanted) TRY(dnnl_memory_destroy(p->arg[i].wanted));
-    }
+    for (int i = 0; i < ARGS; i++) wf_dnnl_operand_free(&p->operand[i]);
     TRY(dnnl_stream_destroy(p->stream));
     TRY(dnnl_engine_destroy(p->engine));
     wf_free(p->no_bias);
