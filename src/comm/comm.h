@@ -134,7 +134,7 @@ bool wf_comm_test(struct wf_coll *coll);
 void wf_comm_wait(struct wf_coll *coll);
 
 /** Every rank's `bytes` bytes, in rank order. Not compared between ranks and not in the ledger: for
- *  the library's own messages. */
+ *  the library's own messages. No malloc. */
 void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, size_t bytes);
 /** The least of what the ranks give: 1 of flags when all have it. As that. */
 int wf_comm_least(struct wf_comm *comm, int mine);
