@@ -269,8 +269,7 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
     y = redistribute_with_options(
         cast_if_needed(t, o->forward ? (weft_dtype)(o->forward - 1) : own), placements, o);
     weft_no_grad_close();
-    if (!y || !(wf_grad_is_enabled() || wf_note_unrecorded_use(&t, 1)) || !t->requires_grad)
-        return y;
+    if (!y || !wf_should_record(&t, 1)) return y;
     return y == t && backward == own ? t : record_redistribute_node(y, t, backward);
 }
 
