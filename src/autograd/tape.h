@@ -191,11 +191,24 @@ extern _Thread_local struct wf_recompute_uses *wf_recompute_uses;
 void wf_recompute_uses_add(weft_tensor *const *in, int n);
 void wf_recompute_uses_add_made(const weft_tensor *t);
 
-/** For unrecorded uses of tensors by other functions than ops. gives: false */
-static inline bool wf_note_unrecorded_use(weft_tensor *const *in, int n)
+/** For unrecorded uses of tensors by other functions than ops. */
+static inline void wf_note_unrecorded_use(weft_tensor *const *in, int n)
 {
     if (wf_recompute_uses) wf_recompute_uses_add(in, n);
-    return false;
+}
+
+/** Functions other than ops ask before they record a node of their own: the tape is on, and one of
+ * the inputs requires a gradient. Where the tape is off the use of the inputs is noted instead. */
+static inline bool wf_should_record(weft_tensor *const *in, int n)
+{
+    bool wanted = false;
+
+    if (!wf_grad_is_enabled()) {
+        wf_note_unrecorded_use(in, n);
+        return false;
+    }
+    for (int i = 0; i < n; i++) wanted |= in[i]->requires_grad;
+    return wanted;
 }
 
 /** For a new tensor that no op made: it is not from outside the function that is running. */

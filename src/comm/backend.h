@@ -34,7 +34,8 @@ struct wf_comm {
     int *world_ranks;
     struct wf_device_comm *device; /* for collectives on a device: stream_ordered.h */
     uint64_t *calls;               /* collectives so far: the sequence number of fingerprints */
-    bool shares; /* state, world_ranks, device and calls belong to another communicator */
+    size_t *equal_counts;          /* a number per rank: room for wf_comm_allgather_bytes */
+    bool shares;                   /* all that is pointed to belongs to another communicator */
 };
 
 struct wf_comm_node;

@@ -7,6 +7,7 @@
  */
 #include "comm/comm.h"
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/observers.h"
 #include "base/recorder.h"
@@ -33,13 +34,6 @@ static bool needs_count_array(const struct wf_coll *coll, bool send)
     }
 }
 
-static bool can_reduce(weft_dtype dtype, weft_reduce reduce)
-{
-    if (dtype == WEFT_C64) return reduce == WEFT_SUM;
-    return dtype != WEFT_U8 && dtype != WEFT_BOOL && reduce != WEFT_AVG &&
-           (unsigned)reduce < WEFT_MASKED; /* the last two end as sums */
-}
-
 static const char *argument_error(const struct wf_coll *coll)
 {
     int me = coll->comm->rank;
@@ -48,7 +42,8 @@ static const char *argument_error(const struct wf_coll *coll)
     if ((unsigned)coll->dtype >= WEFT_DTYPE_COUNT) return "no such dtype";
     if (needs_count_array(coll, true) && !coll->send_counts) return "send_counts is missing";
     if (needs_count_array(coll, false) && !coll->recv_counts) return "recv_counts is missing";
-    if (wf_coll_reduces(coll->kind) && !can_reduce(coll->dtype, coll->reduce))
+    if (wf_coll_reduces(coll->kind) &&
+        !(wf_coll_has_reduction(coll->reduce) && wf_dtype_can_reduce(coll->dtype, coll->reduce)))
         return "no such reduction of this dtype";
     if ((pair || wf_coll_has_root(coll->kind)) &&
         (coll->peer < 0 || coll->peer >= coll->comm->size))

@@ -90,8 +90,9 @@ int wf_comm_created_count(void);
  * zero counts are allowed. send and recv must not overlap except where said; both stay untouched
  * by the caller between start and wait. On a device both are ordered with what its compute stream
  * is given: start comes after what it was given before, and what it is given after wait comes after
- * the collective. Reductions: sum, product, max, min on f32, f64, bf16 and f16 (in f32, rounded
- * once at the end), i64, i32, i16 and i8; of c64 the sum. All else moves every dtype.
+ * the collective. Reductions: sum, product, max, min (wf_coll_has_reduction) of the dtypes that
+ * have them (wf_dtype_can_reduce); bf16 and f16 are added in f32 and rounded once at the end. All
+ * else moves every dtype.
  */
 struct wf_coll {
     weft_coll kind;
@@ -136,7 +137,7 @@ bool wf_comm_test(struct wf_coll *coll);
 void wf_comm_wait(struct wf_coll *coll);
 
 /** Every rank's `bytes` bytes, in rank order. Not compared between ranks and not in the ledger: for
- *  the library's own messages. */
+ *  the library's own messages. No malloc. */
 void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, size_t bytes);
 /** The least of what the ranks give: 1 of flags when all have it. As that. */
 int wf_comm_least(struct wf_comm *comm, int mine);
@@ -161,3 +162,9 @@ size_t wf_coll_payload_bytes(const struct wf_coll *coll);
  */
 size_t wf_coll_bytes_sent(const struct wf_coll *coll);
 const char *wf_coll_name(weft_coll kind);
+
+/** Collectives reduce so. Averages, masked terms and norms are sums to them. */
+static inline bool wf_coll_has_reduction(weft_reduce reduce)
+{
+    return reduce == WEFT_SUM || reduce == WEFT_PRODUCT || reduce == WEFT_MAX || reduce == WEFT_MIN;
+}

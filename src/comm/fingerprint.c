@@ -30,18 +30,15 @@ static uint64_t collective_fingerprint(const struct wf_coll *coll)
 
 void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, size_t bytes)
 {
-    int size = comm->size;
-    size_t *counts = wf_malloc((size_t)size * sizeof(size_t));
     struct wf_coll gather = {.kind = WEFT_COLL_ALL_GATHER,
                              .comm = comm,
                              .dtype = WEFT_U8,
-                             .recv_counts = counts,
+                             .recv_counts = comm->equal_counts,
                              .send = mine,
                              .recv = all};
 
-    for (int i = 0; i < size; i++) counts[i] = bytes;
+    for (int r = 0; r < comm->size; r++) comm->equal_counts[r] = bytes;
     wf_comm_run_unobserved(&gather);
-    wf_free(counts);
 }
 
 int wf_comm_least(struct wf_comm *comm, int mine)

@@ -17,6 +17,7 @@ struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const 
     comm->rank = rank;
     comm->label = label ? label : "";
     comm->calls = WF_NEW(uint64_t);
+    comm->equal_counts = wf_calloc((size_t)size, sizeof *comm->equal_counts);
     comm->device = WF_NEW(struct wf_device_comm);
     comm->world_ranks = wf_malloc((size_t)size * sizeof(int));
     for (int i = 0; i < size; i++) comm->world_ranks[i] = world_ranks ? world_ranks[i] : i;
@@ -30,6 +31,7 @@ void wf_comm_free(struct wf_comm *comm)
         wf_free(comm->device);
         wf_free(comm->world_ranks);
         wf_free(comm->calls);
+        wf_free(comm->equal_counts);
     }
     wf_free(comm);
 }
@@ -38,6 +40,7 @@ struct wf_comm *wf_comm_world(void)
 {
     static _Thread_local int self_rank;
     static _Thread_local uint64_t self_calls;
+    static _Thread_local size_t self_count;
     static _Thread_local struct wf_comm self;
 
     if (wf_comm_thread_state.world) return wf_comm_thread_state.world;
@@ -45,7 +48,8 @@ struct wf_comm *wf_comm_world(void)
                             .label = "",
                             .size = 1,
                             .world_ranks = &self_rank,
-                            .calls = &self_calls};
+                            .calls = &self_calls,
+                            .equal_counts = &self_count};
     return &self;
 }
 

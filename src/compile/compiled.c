@@ -56,7 +56,6 @@ void weft_compiled_release(weft_compiled *compiled)
     wf_free(compiled->segmented);
     wf_free(compiled->candidates);
     wf_free(compiled->fitting_of_ranks);
-    wf_free(compiled->fitting_counts);
     wf_free(compiled->name);
     wf_free(compiled->passes_off);
     wf_free(compiled);

@@ -24,12 +24,11 @@ struct weft_compiled {
     int n_segmented;
     struct wf_segmented **candidates; /* room for those whose guards hold */
     uint64_t *fitting_of_ranks;       /* room for find_variant.c */
-    size_t *fitting_counts;
-    int fitting_room; /* ranks */
-    int to_record;    /* a call went another way: so many more are recorded, or until one is new */
-    int failed;       /* captures that gave no list */
-    int dropped;      /* lists that were made anew, since their backward did not come */
-    int patience;     /* how many calls it has to come in */
+    int fitting_room;                 /* ranks */
+    int to_record; /* a call went another way: so many more are recorded, or until one is new */
+    int failed;    /* captures that gave no list */
+    int dropped;   /* lists that were made anew, since their backward did not come */
+    int patience;  /* how many calls it has to come in */
     bool warned;
     enum wf_compile_level level;
     weft_compiled_counts counts;

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "comm/backend.h"
 #include "comm/comm.h"
 #include "compile/compiled.h"
 #include "mesh/mesh.h"
@@ -56,20 +55,13 @@ static uint64_t intersect_matches_over_ranks(weft_compiled *compiled, struct wf_
                                              uint64_t mine)
 {
     int ranks = wf_comm_size(comm);
-    struct wf_coll gather = {.kind = WEFT_COLL_ALL_GATHER, .comm = comm, .dtype = WEFT_U8};
 
     if (compiled->fitting_room < ranks) {
         wf_free(compiled->fitting_of_ranks);
-        wf_free(compiled->fitting_counts);
         compiled->fitting_room = ranks;
         compiled->fitting_of_ranks = wf_calloc((size_t)ranks, sizeof mine);
-        compiled->fitting_counts = wf_calloc((size_t)ranks, sizeof(size_t));
-        for (int r = 0; r < ranks; r++) compiled->fitting_counts[r] = sizeof mine;
     }
-    gather.recv_counts = compiled->fitting_counts;
-    gather.send = &mine;
-    gather.recv = compiled->fitting_of_ranks;
-    wf_comm_run_unobserved(&gather);
+    wf_comm_allgather_bytes(comm, &mine, compiled->fitting_of_ranks, sizeof mine);
     for (int r = 0; r < ranks; r++) mine &= compiled->fitting_of_ranks[r];
     return mine;
 }

@@ -76,7 +76,6 @@ weft_tensor *wf_replica_parameter_view(const weft_module *m, int index, void *pa
     weft_no_grad_close();
     if (!whole) return NULL;
     view = view_with_layout(whole, member->view);
-    if (parameter->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(&parameter, 1)))
-        record_view_node(view, r, member);
+    if (wf_should_record(&parameter, 1)) record_view_node(view, r, member);
     return view;
 }

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/op_functions.h"
 
@@ -169,9 +170,8 @@ bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce)
     uint32_t linear = call->row->linear;
     weft_dtype dtype = call->out[0].dtype;
     uint32_t only = linear >> WF_ONLY_SHIFT & WF_MAX_ONLY;
-    bool has_extremes = dtype != WEFT_BOOL && dtype != WEFT_U8; /* which ranks can combine */
+    bool has_extremes = wf_dtype_can_reduce(dtype, WEFT_MAX);
 
-    if (dtype == WEFT_C64) has_extremes = false;
     if (linear & (uint32_t)WF_FLOATS_ONLY && !weft_dtype_is_float(dtype)) return false;
     if (linear & (uint32_t)WF_RISING)
         return (reduce == WEFT_MAX || reduce == WEFT_MIN) && has_extremes;

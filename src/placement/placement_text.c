@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/text_line.h"
 #include "placement/layout.h"
 
 static const char *const reduce_names[WEFT_REDUCE_COUNT] = {
@@ -159,14 +160,6 @@ int weft_placements_parse(weft_placement *out, int room, const char *text)
 
 /* ---- printing ---- */
 
-/* A piece of text behind `length` characters, as far as it fits. */
-static int append_text(char *text, size_t bytes, int length, const char *piece)
-{
-    size_t at = (size_t)length < bytes ? (size_t)length : bytes;
-
-    return length + snprintf(at < bytes ? text + at : NULL, bytes - at, "%s", piece);
-}
-
 static void print_shard(weft_placement p, char *text, size_t bytes)
 {
     int at = snprintf(text, bytes, "S(%d%s", p.dim, p.cut == WEFT_CUT_BALANCED ? ",balanced" : "");
@@ -220,11 +213,9 @@ static bool has_default_order(const weft_placement *placements, int count, int d
 static int print_placement_list(const weft_placement *placements, int count, const char *between,
                                 char *text, size_t bytes)
 {
-    int length = 0;
+    struct wf_text_line line = wf_text_line_begin(text, bytes);
 
-    if (!text) bytes = 0;
     if (!placements) count = 0;
-    if (bytes) text[0] = '\0';
     for (int i = 0; i < count; i++) {
         char one[WF_PLACEMENT_TEXT], turn[8] = "";
 
@@ -232,11 +223,9 @@ static int print_placement_list(const weft_placement *placements, int count, con
         if (weft_is_shard(placements[i]) &&
             !has_default_order(placements, count, placements[i].dim))
             snprintf(turn, sizeof turn, "[%u]", (unsigned)placements[i].order);
-        if (i) length = append_text(text, bytes, length, between);
-        length = append_text(text, bytes, length, one);
-        length = append_text(text, bytes, length, turn);
+        wf_text_line_append(&line, "%s%s%s", i ? between : "", one, turn);
     }
-    return length;
+    return line.length;
 }
 
 int weft_placements_format(const weft_placement *placements, int count, char *text, size_t bytes)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "mesh/mesh.h"
@@ -92,13 +93,6 @@ static bool all_ranks_keep_elements(const struct wf_redist_problem *p)
 
 /* ---- plans ---- */
 
-static bool can_reduce(weft_dtype dtype, weft_reduce reduce)
-{
-    if (dtype == WEFT_C64) return reduce == WEFT_SUM || reduce == WEFT_MASKED;
-    return dtype != WEFT_U8 && dtype != WEFT_BOOL &&
-           (reduce != WEFT_NORM || weft_dtype_is_float(dtype));
-}
-
 static weft_status check_reduction_dtype(const struct wf_redist_plan *plan)
 {
     weft_dtype dtype = (weft_dtype)plan->from->desc.dtype;
@@ -106,7 +100,7 @@ static weft_status check_reduction_dtype(const struct wf_redist_plan *plan)
     for (int i = 0; i < plan->n_steps; i++) {
         weft_placement p = plan->steps[i].from[__builtin_ctz(plan->steps[i].axes)];
 
-        WF_NEED(!weft_is_partial(p) || can_reduce(dtype, p.reduce), WEFT_ERR_DTYPE,
+        WF_NEED(!weft_is_partial(p) || wf_dtype_can_reduce(dtype, p.reduce), WEFT_ERR_DTYPE,
                 "redistribute: a partial %s tensor cannot be reduced", weft_dtype_name(dtype));
     }
     return WEFT_OK;

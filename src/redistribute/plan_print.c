@@ -1,46 +1,27 @@
 /* plan_print.c: plans as text, and the hint about meshes that might be flattened. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/text/text_line.h"
 #include "mesh/mesh.h"
 #include "redistribute/redistribute.h"
 
 /* ---- text ---- */
 
-struct text {
-    char *at;
-    size_t room;
-    int length;
-};
-
-static void append_text(struct text *text, const char *format, ...) WEFT_PRINTF(2, 3);
-
-static void append_text(struct text *text, const char *format, ...)
-{
-    size_t used = (size_t)text->length < text->room ? (size_t)text->length : text->room;
-    va_list args;
-
-    va_start(args, format);
-    text->length +=
-        vsnprintf(text->room > used ? text->at + used : NULL, text->room - used, format, args);
-    va_end(args);
-}
-
 /* The placements of a step's axes. */
-static void append_placements(struct text *text, const struct wf_redist_step *step,
+static void append_placements(struct wf_text_line *line, const struct wf_redist_step *step,
                               const weft_placement *placements)
 {
     weft_placement some[WEFT_MAX_AXES];
-    char line[WF_PLACEMENTS_TEXT];
+    char text[WF_PLACEMENTS_TEXT];
     int n = 0;
 
     for (unsigned left = step->axes; left; left &= left - 1)
         some[n++] = placements[__builtin_ctz(left)];
-    weft_placements_format(some, n, line, sizeof line);
-    append_text(text, "%s", line);
+    weft_placements_format(some, n, text, sizeof text);
+    wf_text_line_append(line, "%s", text);
 }
 
 /* Turns are printed where they are not left to right. */
@@ -58,22 +39,22 @@ static void drop_default_shard_order(weft_placement *placements, int n)
 
 int wf_redist_print(const struct wf_redist_plan *plan, char *text, size_t bytes)
 {
-    struct text out = {.at = text, .room = text ? bytes : 0};
+    struct wf_text_line line = wf_text_line_begin(text, bytes);
 
-    if (out.room) text[0] = '\0';
     for (int i = 0; i < plan->n_steps; i++) {
         struct wf_redist_step step = plan->steps[i];
 
         drop_default_shard_order(step.from, plan->from->n_axes);
         drop_default_shard_order(step.to, plan->from->n_axes);
-        append_text(&out, "%s%s: ", i ? "; " : "", wf_mesh_axes_label(plan->from->mesh, step.axes));
-        append_placements(&out, &step, step.from);
-        append_text(&out, "->");
-        append_placements(&out, &step, step.to);
-        append_text(&out, " %s", wf_redist_kinds[step.kind].name);
-        if (step.bytes) append_text(&out, " %lld B", (long long)step.bytes);
+        wf_text_line_append(&line, "%s%s: ", i ? "; " : "",
+                            wf_mesh_axes_label(plan->from->mesh, step.axes));
+        append_placements(&line, &step, step.from);
+        wf_text_line_append(&line, "->");
+        append_placements(&line, &step, step.to);
+        wf_text_line_append(&line, " %s", wf_redist_kinds[step.kind].name);
+        if (step.bytes) wf_text_line_append(&line, " %lld B", (long long)step.bytes);
     }
-    return out.length;
+    return line.length;
 }
 
 /* ---- the hint about flattened meshes ---- */

@@ -33,6 +33,18 @@ WT_UNIT(dtype__floats_come_first)
     }
 }
 
+WT_UNIT(dtype__says_which_reductions_it_has)
+{
+    for (int i = 0; i < WEFT_DTYPE_COUNT; i++)
+        for (int r = 0; r < WEFT_REDUCE_COUNT; r++) {
+            bool want = i != WEFT_U8 && i != WEFT_BOOL;
+
+            if (r == WEFT_NORM) want = i < WF_FLOAT_DTYPES;
+            if (i == WEFT_C64) want = r == WEFT_SUM || r == WEFT_MASKED;
+            ck_assert_int_eq(wf_dtype_can_reduce((unsigned)i, (weft_reduce)r), want);
+        }
+}
+
 WT_UNIT(dtype__a_number_that_is_none_has_no_size)
 {
     static const int numbers[] = {WEFT_DTYPE_COUNT, WEFT_DTYPE_COUNT + 1, -1};

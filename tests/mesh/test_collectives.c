@@ -186,10 +186,29 @@ WT_TEST_IN_WORLD(collectives__refuse_what_does_not_fit, w)
     WT_ALL(!weft_mesh_all_reduce(t, WEFT_AVG, w->mesh, 0));
     WT_FAILED(WEFT_ERR_ARG, "only sum, product, max and min");
     WT_ALL(!weft_mesh_all_reduce(weft_full(WEFT_BOOL, NULL, 0, 1), WEFT_SUM, w->mesh, 0));
-    WT_FAILED(WEFT_ERR_DTYPE, "cannot be reduced");
+    WT_FAILED(WEFT_ERR_DTYPE, "bool cannot be reduced");
     WT_ALL(!weft_mesh_all_reduce(weft_distribute_tensor(t, w->mesh, &whole, -1), WEFT_SUM, w->mesh,
                                  0));
     WT_FAILED(WEFT_ERR_ARG, "is distributed");
+}
+
+/* All ranks alike, where comm itself would end the job. */
+WT_TEST_IN_WORLD(collectives__only_add_up_complex_numbers, w)
+{
+    static const weft_reduce others[] = {WEFT_PRODUCT, WEFT_MAX, WEFT_MIN};
+    weft_tensor *t = weft_full(WEFT_C64, (int64_t[]){8}, 1, 2), *sum;
+
+    for (int i = 0; i < 3; i++) {
+        WT_ALL(!weft_mesh_all_reduce(t, others[i], w->mesh, 0));
+        WT_FAILED(WEFT_ERR_DTYPE, "mesh_all_reduce: c64 cannot be reduced but by a sum");
+        WT_ALL(!weft_mesh_reduce(t, others[i], w->mesh, 0, 0));
+        WT_FAILED(WEFT_ERR_DTYPE, "c64 cannot be reduced but by a sum");
+        WT_ALL(!weft_mesh_reduce_scatter(t, 0, others[i], w->mesh, 0));
+        WT_FAILED(WEFT_ERR_DTYPE, "c64 cannot be reduced but by a sum");
+    }
+    sum = weft_mesh_all_reduce(t, WEFT_SUM, w->mesh, 0);
+    t = weft_full(WEFT_C64, (int64_t[]){8}, 1, 2 * wt_ranks());
+    WT_ALL(wt_near_tensors(weft_view_as_real(sum), weft_view_as_real(t), WT_EXACT));
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "collectives"); }

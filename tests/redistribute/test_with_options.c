@@ -153,6 +153,37 @@ WT_TEST_IN_WORLD(explain__names_steps_and_bytes, w)
     WT_STILL(w);
 }
 
+/* What weft_redistribute refuses has no plan and no cost, and the same is said of it. */
+WT_TEST_IN_WORLD(explain__refuses_what_redistribute_refuses, w)
+{
+    static const char *const moves[][2] = {
+        {"R", "P"}, {"R", "P(max)"}, {"S(0)", "P(max)"}, {"S(0)", "P(avg)"}};
+    weft_redistribution_cost cost = {.collectives = -7};
+    char text[128] = "as before";
+
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        weft_tensor *x = wt_spread(w, wt_constant(8, 3, 1), moves[i][0]);
+        weft_placement to;
+
+        WT_ALL(weft_placements_on(&to, w->mesh, moves[i][1]) == WEFT_OK);
+        WT_ALL(!weft_redistribute(x, &to));
+        WT_FAILED(WEFT_ERR_LAYOUT, "redistribute: Can not redistribute");
+        WT_EQ(weft_redistribution_format(x, &to, text, sizeof text), -1);
+        WT_FAILED(WEFT_ERR_LAYOUT, "redistribute: Can not redistribute");
+        WT_FAILS(weft_redistribute_cost(&cost, x, &to), WEFT_ERR_LAYOUT,
+                 "redistribute: Can not redistribute");
+    }
+    WT_EQ(weft_redistribution_format(NULL, NULL, text, sizeof text), -1);
+    WT_FAILED(WEFT_ERR_ARG, "redistribution_format: the tensor is NULL");
+    WT_EQ(weft_redistribution_format(wt_constant(2, 2, 1), NULL, text, sizeof text), -1);
+    WT_FAILED(WEFT_ERR_ARG, "redistribution_format: the tensor is plain");
+    WT_FAILS(weft_redistribute_cost(&cost, NULL, NULL), WEFT_ERR_ARG,
+             "redistribute_cost: the tensor is NULL");
+    WT_FAILS(weft_redistribute_cost(NULL, NULL, NULL), WEFT_ERR_ARG, "nowhere to write to");
+    WT_ALL(strcmp(text, "as before") == 0 && cost.collectives == -7);
+    WT_STILL(w);
+}
+
 WT_TEST_IN_WORLD(links__are_set_or_measured_alike_on_all_ranks, w)
 {
     double latency, bandwidth, mine[2], most[2];

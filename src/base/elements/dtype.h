@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <weft/dtype.h>
+#include <weft/types.h>
 
 struct wf_dtype_info {
     const char *name;
@@ -30,6 +31,15 @@ static inline bool wf_dtype_has_gradient(unsigned dtype)
 static inline bool wf_dtype_is_16_bit_float(unsigned dtype)
 {
     return dtype == WEFT_BF16 || dtype == WEFT_F16;
+}
+
+/** Whether terms of this dtype that ranks hold can be reduced so: u8 and bool cannot at all, c64 is
+ * only added up, and norms are of floats. */
+static inline bool wf_dtype_can_reduce(unsigned dtype, weft_reduce reduce)
+{
+    if (dtype == WEFT_U8 || dtype == WEFT_BOOL) return false;
+    if (dtype == WEFT_C64) return reduce == WEFT_SUM || reduce == WEFT_MASKED;
+    return reduce != WEFT_NORM || wf_dtype_is_float(dtype);
 }
 
 typedef uint16_t wf_bf16;

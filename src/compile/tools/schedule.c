@@ -59,13 +59,39 @@ static double count_bytes(const struct wf_op_list *list, const struct wf_list_no
     return bytes;
 }
 
+/* Elements of the whole: of the shards of all ranks, of what is added up. */
+static double count_elements(const struct wf_redist_action *action, int ranks)
+{
+    const size_t *counts = action->recv_counts ? action->recv_counts : action->send_counts;
+    double elements = (double)action->count;
+
+    for (int r = 0; counts && r < ranks; r++) elements += (double)counts[r];
+    return elements;
+}
+
+/* Bytes that each rank sends. A collective of a move is a step of its plan. One that a pass has
+ * made carries a part of a step, or several; its counts say how much, of which each rank sends all
+ * but its own share in each pass. */
+static double bytes_of_collective(const struct wf_list_node *node, int ranks, int hops)
+{
+    const struct wf_redist_action *action = node->action;
+    const struct wf_redist_plan *move = node->move;
+
+    for (int s = 0; !node->piece && s < move->n_steps; s++)
+        if (move->steps[s].axes == action->axes &&
+            wf_redist_kinds[move->steps[s].kind].collective == action->coll)
+            return wf_redist_step_bytes(move->from, &move->steps[s]);
+    return count_elements(action, ranks) * (double)wf_dtypes[move->from->desc.dtype].size * hops /
+           ranks;
+}
+
 static double time_of_collective(const struct wf_list_node *node)
 {
     const struct wf_redist_action *action = node->action;
     weft_mesh *mesh = node->move->from->mesh;
     struct wf_link links[WEFT_MAX_AXES];
     unsigned n = 0;
-    int ranks = 1;
+    int ranks = 1, hops;
 
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
         if (!(action->axes >> a & 1)) continue;
@@ -73,9 +99,9 @@ static double time_of_collective(const struct wf_list_node *node)
         ranks *= weft_mesh_axis_size(mesh, a);
     }
     if (ranks <= 1) return 0;
-    return wf_collective_time(wf_link_slowest(links, (1u << n) - 1), ranks - 1,
-                              (double)action->count *
-                                  (double)wf_dtypes[node->move->from->desc.dtype].size);
+    hops = wf_redist_collective_hops(wf_coll_name(action->coll), ranks);
+    return wf_collective_time(wf_link_slowest(links, (1u << n) - 1), hops,
+                              bytes_of_collective(node, ranks, hops));
 }
 
 static double time_of_node(const struct wf_op_list *list, const struct wf_list_node *node)

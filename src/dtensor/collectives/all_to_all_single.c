@@ -186,8 +186,9 @@ static weft_tensor *exchange_rows_on_tape(struct wf_collective_call *d, const in
 {
     weft_tensor *out = exchange_rows(d, send, recv), *in[] = {d->t};
 
-    wants = wants && wf_dtype_has_gradient(weft_tensor_dtype(out));
-    if ((wf_grad_is_enabled() || wf_note_unrecorded_use(in, 1)) && wants) {
+    if (!wf_grad_is_enabled()) {
+        wf_note_unrecorded_use(in, 1);
+    } else if (wants && wf_dtype_has_gradient(weft_tensor_dtype(out))) {
         struct wf_tape_node *node = wf_tape_record(out, vjp_all_to_all_single, d->who, in, 1);
 
         node->context = splits_new(d, out, send, recv);

@@ -64,11 +64,10 @@ static weft_status set_reduce_op(struct wf_collective_call *d, weft_reduce reduc
 {
     weft_dtype dtype = weft_tensor_dtype(d->t);
 
-    WF_NEED(reduce == WEFT_SUM || reduce == WEFT_PRODUCT || reduce == WEFT_MAX ||
-                reduce == WEFT_MIN,
-            WEFT_ERR_ARG, "%s: only sum, product, max and min are reduced over ranks", d->who);
-    WF_NEED(dtype != WEFT_U8 && dtype != WEFT_BOOL, WEFT_ERR_DTYPE, "%s: %s cannot be reduced",
-            d->who, weft_dtype_name(dtype));
+    WF_NEED(wf_coll_has_reduction(reduce), WEFT_ERR_ARG,
+            "%s: only sum, product, max and min are reduced over ranks", d->who);
+    WF_NEED(wf_dtype_can_reduce(dtype, reduce), WEFT_ERR_DTYPE, "%s: %s cannot be reduced%s",
+            d->who, weft_dtype_name(dtype), dtype == WEFT_C64 ? " but by a sum" : "");
     d->coll.reduce = reduce;
     return WEFT_OK;
 }

@@ -124,6 +124,14 @@ weft_tensor *weft_redistribute(weft_tensor *t, const weft_placement *placements)
     return wf_redistribute(t, placements);
 }
 
+static weft_status need_distributed(const weft_tensor *t, const char *who)
+{
+    WF_NEED_GIVEN(t, "%s: the tensor is NULL", who);
+    WF_TRY(wf_tensor_need_alive(t, who));
+    WF_NEED(t->layout->mesh, WEFT_ERR_ARG, "%s: the tensor is plain", who);
+    return WEFT_OK;
+}
+
 /* The plan of a redistribution that nobody runs; NULL with an error as weft_redistribute's. */
 static struct wf_redist_plan *
 plan_without_running(const weft_tensor *t, const weft_placement *placements, const char *who)
@@ -132,10 +140,11 @@ plan_without_running(const weft_tensor *t, const weft_placement *placements, con
     struct wf_redist_plan *plan;
     struct wf_layout *target;
 
-    WF_TRY_PTR(wf_tensor_need_alive(t, who));
-    WF_NEED_PTR(t->layout->mesh, WEFT_ERR_ARG, "%s: the tensor is plain", who);
-    WF_TRY_PTR(wf_placements_normalize(to, placements ? placements : replicated, t->layout->n_axes,
-                                       weft_ndim(t), "redistribute"));
+    WF_TRY_PTR(need_distributed(t, who));
+    if (!placements) placements = replicated;
+    WF_TRY_PTR(refuse_new_partial(t->layout, placements));
+    WF_TRY_PTR(
+        wf_placements_normalize(to, placements, t->layout->n_axes, weft_ndim(t), "redistribute"));
     WF_TRY_PTR(wf_placements_check_segments(to, t->layout->n_axes, t->layout->desc.global,
                                             "redistribute"));
     target = wf_layout_with_placements(t->layout, to);
@@ -147,8 +156,7 @@ plan_without_running(const weft_tensor *t, const weft_placement *placements, con
 int weft_redistribution_format(const weft_tensor *t, const weft_placement *placements, char *text,
                                size_t bytes)
 {
-    struct wf_redist_plan *plan =
-        t ? plan_without_running(t, placements, "redistribution_format") : NULL;
+    struct wf_redist_plan *plan = plan_without_running(t, placements, "redistribution_format");
     int length = plan ? wf_redist_print(plan, text, bytes) : -1;
 
     wf_redist_plan_free(plan);
@@ -161,9 +169,7 @@ weft_status weft_redistribute_cost(weft_redistribution_cost *out, const weft_ten
     struct wf_redist_plan *plan;
     double bytes = 0;
 
-    WF_NEED_GIVEN(out && t, "redistribute_cost: no tensor, or nowhere to write to");
-    if (t->layout->mesh)
-        WF_TRY(refuse_new_partial(t->layout, placements ? placements : replicated));
+    WF_NEED_GIVEN(out, "redistribute_cost: nowhere to write to");
     plan = plan_without_running(t, placements, "redistribute_cost");
     if (!plan) return weft_error_status();
     *out = (weft_redistribution_cost){.microseconds = plan->cost};
@@ -263,8 +269,7 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
     y = redistribute_with_options(
         cast_if_needed(t, o->forward ? (weft_dtype)(o->forward - 1) : own), placements, o);
     weft_no_grad_close();
-    if (!y || !(wf_grad_is_enabled() || wf_note_unrecorded_use(&t, 1)) || !t->requires_grad)
-        return y;
+    if (!y || !wf_should_record(&t, 1)) return y;
     return y == t && backward == own ? t : record_redistribute_node(y, t, backward);
 }
 

@@ -1,6 +1,7 @@
 /* gather.c: elements of a dim, chosen for each place by an index tensor with all dims. */
 #include <weft/ops.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/call_dims.h"
 #include "ops/indexing/gather_calls.h"
@@ -41,7 +42,7 @@ void wf_rule_gather(const struct wf_infer *call, struct wf_dim_labels *labels)
         labels->out[0][d] = (int8_t)(d + 1);
     }
     labels->count = ndim;
-    if (dtype != WEFT_U8 && dtype != WEFT_BOOL) labels->in[0][dim] = (int8_t)++labels->count;
+    if (wf_dtype_can_reduce(dtype, WEFT_SUM)) labels->in[0][dim] = (int8_t)++labels->count;
 }
 
 weft_tensor *wf_call_gather(weft_tensor *x, int64_t dim, weft_tensor *index)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/recorder.h"
 #include "ops/call_dims.h"
@@ -43,7 +44,7 @@ void wf_rule_index(const struct wf_infer *call, struct wf_dim_labels *labels)
         labels->in[0][dims.rest[r]] = (int8_t)(wf_row_dim_of_table(&dims, r) + 1);
     wf_label_index_tensors(call, &dims, call->out[0].shape, labels);
     for (int d = 0; d < wf_ndim_of_input(call, 0); d++)
-        if (dims.counted >> d & 1 && dtype != WEFT_U8 && dtype != WEFT_BOOL)
+        if (dims.counted >> d & 1 && wf_dtype_can_reduce(dtype, WEFT_SUM))
             labels->in[0][d] = (int8_t)++labels->count;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/call_dims.h"
 #include "ops/indexing/index_calls.h"
@@ -90,7 +91,7 @@ void wf_rule_index_add(const struct wf_infer *call, struct wf_dim_labels *labels
 {
     weft_dtype dtype = call->out[0].dtype;
 
-    label_index_put(call, labels, dtype != WEFT_U8 && dtype != WEFT_BOOL);
+    label_index_put(call, labels, wf_dtype_can_reduce(dtype, WEFT_SUM));
 }
 
 weft_tensor *wf_call_index_put(enum wf_op op, weft_tensor *x, weft_tensor *const *index, int n,

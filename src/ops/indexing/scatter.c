@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/call_dims.h"
 #include "ops/indexing/gather_calls.h"
@@ -63,7 +64,7 @@ void wf_rule_scatter_add(const struct wf_infer *call, struct wf_dim_labels *labe
 {
     weft_dtype dtype = call->out[0].dtype;
 
-    label_scatter(call, labels, dtype != WEFT_U8 && dtype != WEFT_BOOL);
+    label_scatter(call, labels, wf_dtype_can_reduce(dtype, WEFT_SUM));
 }
 
 static weft_tensor *call_scatter(enum wf_op op, weft_tensor *x, int64_t dim, weft_tensor *index,

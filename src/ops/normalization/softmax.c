@@ -104,7 +104,7 @@ static weft_tensor *sharded_softmax(const char *name, weft_tensor *x, int dim, b
     y = whole ? sharded_softmax_forward(whole, dim, log) : NULL;
     kept = weft_detach(y);
     weft_no_grad_close();
-    if (y && kept && x->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(&x, 1))) {
+    if (y && kept && wf_should_record(&x, 1)) {
         struct wf_tape_node *n = wf_tape_record(y, vjp_sharded_softmax, name, &x, 1);
 
         n->v[0] = dim;
@@ -193,7 +193,7 @@ weft_tensor *weft_logsumexp(weft_tensor *x, const int *dims, int n, bool keep)
                       WF_OP_copy, finish_dims(weft_cast(log_sum, weft_tensor_dtype(x)), mask, keep))
                 : NULL;
     weft_no_grad_close();
-    if (y && whole->requires_grad && (wf_grad_is_enabled() || wf_note_unrecorded_use(&whole, 1))) {
+    if (y && wf_should_record(&whole, 1)) {
         struct wf_tape_node *node = wf_tape_record(y, vjp_logsumexp, "logsumexp", &whole, 1);
 
         node->v[0] = mask;

@@ -74,7 +74,7 @@ static void record_extreme(weft_tensor *y, weft_tensor *at, weft_tensor *x, int 
 {
     struct wf_tape_node *node;
 
-    if (!(wf_grad_is_enabled() || wf_note_unrecorded_use(&x, 1)) || !x->requires_grad) return;
+    if (!wf_should_record(&x, 1)) return;
     node = wf_tape_record(y, vjp_extreme, "max_with_index", &x, 1);
     node->v[0] = dim;
     node->context = wf_layout_retain(x->layout);

@@ -81,10 +81,10 @@ weft_status wf_shape_index_of(struct wf_infer *call)
     return wf_shape_count(call);
 }
 
-/* No two ranks can combine partial results of these dtypes. */
+/* Of some dtypes no two ranks can combine partial results. */
 static bool has_partial_results(const struct wf_infer *call)
 {
-    return call->out[0].dtype != WEFT_U8 && call->out[0].dtype != WEFT_BOOL;
+    return wf_dtype_can_reduce(call->out[0].dtype, WEFT_SUM);
 }
 
 /* A reduced dim's label is missing in the result. */

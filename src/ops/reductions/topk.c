@@ -125,7 +125,7 @@ static void record_topk_node(weft_tensor *values, weft_tensor *indices, weft_ten
 {
     struct wf_tape_node *node;
 
-    if (!(wf_grad_is_enabled() || wf_note_unrecorded_use(&x, 1)) || !x->requires_grad) return;
+    if (!wf_should_record(&x, 1)) return;
     node = wf_tape_record(values, vjp_topk, "topk", &x, 1);
     node->context = wf_layout_retain(x->layout);
     node->release_context = release_layout;

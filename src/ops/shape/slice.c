@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/op_functions.h"
 #include "ops/op_plan.h"
@@ -49,14 +50,13 @@ void wf_vjp_slice(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in
  */
 static bool is_small_part_of_dim(const struct wf_layout *x, int64_t dim, int64_t length)
 {
-    weft_dtype dtype = (weft_dtype)x->desc.dtype;
     int64_t ways = 1;
 
     if (4 * length > x->desc.global[dim]) return false; /* two ways are the fewest */
     for (int a = 0; a < x->n_axes; a++)
         if (wf_is_shard_or_strided(x->placements[a]) && x->placements[a].dim == dim)
             ways *= weft_mesh_axis_size(x->mesh, a);
-    return ways > 1 && dtype != WEFT_U8 && dtype != WEFT_BOOL &&
+    return ways > 1 && wf_dtype_can_reduce(x->desc.dtype, WEFT_SUM) &&
            2 * length * ways <= x->desc.global[dim];
 }
 
