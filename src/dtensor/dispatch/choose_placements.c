@@ -218,10 +218,10 @@ static weft_placement partial_output(const struct wf_infer *call)
                                           : weft_partial(call->row->reduce);
 }
 
-static weft_placement shard_like(weft_placement style, int dim)
+static weft_placement shard_like(weft_placement shard, int dim)
 {
-    style.dim = (int8_t)dim;
-    return style;
+    shard.dim = (int8_t)dim;
+    return shard;
 }
 
 /* Where the row says how its result follows its input: consider the input placed so. */
@@ -236,7 +236,7 @@ static void consider_followed(struct candidate_search *s, weft_placement in)
         consider_candidate(s, &c, 0);
 }
 
-static void consider_shard_style(struct candidate_search *s, int label, weft_placement style)
+static void consider_shard_variant(struct candidate_search *s, int label, weft_placement shard)
 {
     const struct wf_infer *call = s->call;
     uint32_t addends = call->row->linear >> WF_ADDEND_SHIFT & WF_MAX_ADDEND;
@@ -247,14 +247,14 @@ static void consider_shard_style(struct candidate_search *s, int label, weft_pla
         int d = wf_dim_of_label(s->labels.in[i], label);
 
         if (d >= 0)
-            c.in[i] = shard_like(style, d);
+            c.in[i] = shard_like(shard, d);
         else if (out_dim < 0 && addends >> i & 1 && call->in[i])
             c.in[i] = weft_partial(call->row->reduce);
     }
     for (int j = 0; j < call->n_out; j++) {
         int d = wf_dim_of_label(s->labels.out[j], label);
 
-        c.out[j] = d >= 0 ? shard_like(style, d) : partial_output(call);
+        c.out[j] = d >= 0 ? shard_like(shard, d) : partial_output(call);
     }
     if (s->labels.follow)
         consider_followed(s, c.in[0]);
@@ -264,11 +264,11 @@ static void consider_shard_style(struct candidate_search *s, int label, weft_pla
 
 static void consider_sharding_label(struct candidate_search *s, int label)
 {
-    struct wf_shard_styles styles;
+    struct wf_shard_variants variants;
 
     if (label < 32 && s->labels.even >> label & 1 && !label_splits_evenly(s, label)) return;
-    wf_shard_styles(&styles, s->call, &s->labels, s->mesh, s->axis, label);
-    for (int k = 0; k < styles.count; k++) consider_shard_style(s, label, styles.style[k]);
+    wf_list_shard_variants(&variants, s->call, &s->labels, s->mesh, s->axis, label);
+    for (int k = 0; k < variants.count; k++) consider_shard_variant(s, label, variants.shard[k]);
 }
 
 /* Masked terms beside other terms that are added up: together they are terms of a sum. */

@@ -1,12 +1,12 @@
 /* shard_variants.c: see the header. */
 #include "dtensor/dispatch/shard_variants.h"
 
-static void add_shard_style(struct wf_shard_styles *styles, weft_placement style)
+static void add_shard_variant(struct wf_shard_variants *variants, weft_placement shard)
 {
-    style.dim = 0;
-    for (int k = 0; k < styles->count; k++)
-        if (weft_placement_equal(styles->style[k], style)) return;
-    styles->style[styles->count++] = style;
+    shard.dim = 0;
+    for (int k = 0; k < variants->count; k++)
+        if (weft_placement_equal(variants->shard[k], shard)) return;
+    variants->shard[variants->count++] = shard;
 }
 
 /* Heads and groups of heads share a letter: only chunks of such dims may correspond. */
@@ -27,9 +27,9 @@ static bool all_dims_have_one_size(const struct wf_infer *call, const struct wf_
     return true;
 }
 
-static void consider_input_style(struct wf_shard_styles *styles, const struct wf_infer *call,
-                                 const struct wf_dim_labels *labels, const struct wf_layout *now,
-                                 const int8_t *dims, int axis, int label)
+static void consider_shard_of_input(struct wf_shard_variants *variants, const struct wf_infer *call,
+                                    const struct wf_dim_labels *labels, const struct wf_layout *now,
+                                    const int8_t *dims, int axis, int label)
 {
     weft_placement p = now->placements[axis];
     bool even = label < 32 && labels->even >> label & 1;
@@ -38,17 +38,19 @@ static void consider_input_style(struct wf_shard_styles *styles, const struct wf
     if (!wf_is_shard_or_strided(p) || dims[p.dim] != label) return;
     if (boxes && !wf_placements_give_one_box(&p, 1)) return;
     if (labels->follow || even || all_dims_have_one_size(call, labels, label))
-        add_shard_style(styles, p);
+        add_shard_variant(variants, p);
 }
 
-void wf_shard_styles(struct wf_shard_styles *styles, const struct wf_infer *call,
-                     const struct wf_dim_labels *labels, const weft_mesh *mesh, int axis, int label)
+void wf_list_shard_variants(struct wf_shard_variants *variants, const struct wf_infer *call,
+                            const struct wf_dim_labels *labels, const weft_mesh *mesh, int axis,
+                            int label)
 {
-    styles->count = 0;
-    add_shard_style(styles, weft_shard(0));
+    variants->count = 0;
+    add_shard_variant(variants, weft_shard(0));
     for (int i = 0; i < call->n_in; i++)
         if (call->in[i] && call->in[i]->mesh)
-            consider_input_style(styles, call, labels, call->in[i], labels->in[i], axis, label);
+            consider_shard_of_input(variants, call, labels, call->in[i], labels->in[i], axis,
+                                    label);
     if (call->want && call->want->mesh == mesh)
-        consider_input_style(styles, call, labels, call->want, labels->out[0], axis, label);
+        consider_shard_of_input(variants, call, labels, call->want, labels->out[0], axis, label);
 }

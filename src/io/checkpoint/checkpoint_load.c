@@ -76,7 +76,7 @@ static void index_manifest_names(struct loading *l)
 static const struct wf_name_index *name_index_of_item(const struct loading *l,
                                                       const struct wf_state_item *item)
 {
-    return item->thing == WF_STATE_TENSOR ? &l->tensors : &l->values;
+    return item->kind == WF_STATE_TENSOR ? &l->tensors : &l->values;
 }
 
 /* What else of the checkpoint an item can be made from, under other names or in another shape;
@@ -240,7 +240,7 @@ static weft_status check_state_items(struct loading *l)
     for (int64_t i = 0; i < l->state->count; i++) {
         const struct wf_state_item *item = &l->state->items[i];
 
-        if (item->thing == WF_STATE_TENSOR) {
+        if (item->kind == WF_STATE_TENSOR) {
             WF_TRY(check_tensor_item(l, i));
             continue;
         }
@@ -419,14 +419,14 @@ static weft_status copy_all_items(const struct loading *l)
     const char *text;
 
     for (int64_t i = 0; i < l->state->count; i++)
-        if (l->state->items[i].thing == WF_STATE_TENSOR)
+        if (l->state->items[i].kind == WF_STATE_TENSOR)
             wf_tensor_before_write(l->state->items[i].tensor, "weft_checkpoint_load");
     if (l->n_found) qsort(l->found, (size_t)l->n_found, sizeof *l->found, compare_by_item);
     while (at < l->n_found) WF_TRY(copy_slices_of_item(l, &at));
     for (int64_t i = 0; i < l->state->count; i++) {
         const struct wf_state_item *item = &l->state->items[i];
 
-        if (item->thing == WF_STATE_TENSOR) continue;
+        if (item->kind == WF_STATE_TENSOR) continue;
         WF_TRY(find_saved_value(l, item, &text));
         WF_NEED(wf_state_value_parse(item, text, true), WEFT_ERR_STATE, "%s: '%s' cannot be set",
                 l->path, item->name);

@@ -20,8 +20,8 @@
 #include "io/element_type.h"
 #include "io/file_map.h"
 #include "io/file_write.h"
-#include "io/save_job.h"
 #include "io/shard_owners.h"
+#include "io/slice_writer.h"
 #include "io/weights/weights.h"
 #include "tensor/tensor.h"
 
@@ -40,7 +40,7 @@ static weft_status check_state_tensors(const weft_state *state)
 {
     WF_NEED_GIVEN(state, "checkpoint: the list is NULL");
     for (int64_t i = 0; i < state->count; i++)
-        if (state->items[i].thing == WF_STATE_TENSOR)
+        if (state->items[i].kind == WF_STATE_TENSOR)
             WF_TRY(
                 wf_check_has_elements("checkpoint", state->items[i].name, state->items[i].tensor));
     return WEFT_OK;
@@ -55,8 +55,8 @@ static uint64_t hash_state_description(const weft_state *state)
         const struct wf_state_item *item = &state->items[i];
 
         hash = wf_hash_mix(hash, wf_hash_bytes(item->name, strlen(item->name)));
-        hash = wf_hash_mix(hash, (uint64_t)item->thing);
-        if (item->thing != WF_STATE_TENSOR) continue;
+        hash = wf_hash_mix(hash, (uint64_t)item->kind);
+        if (item->kind != WF_STATE_TENSOR) continue;
         weft_tensor_format(item->tensor, text, sizeof text);
         hash = wf_hash_mix(hash, wf_hash_bytes(text, strlen(text)));
     }
@@ -83,7 +83,7 @@ static void choose_own_entries(struct own_file *own_file, const weft_state *stat
         struct wf_safetensors_out_entry entry = {.name = item->name, .index = (int)i};
         bool mine;
 
-        if (item->thing != WF_STATE_TENSOR) continue;
+        if (item->kind != WF_STATE_TENSOR) continue;
         mine = wf_owners_assign_tensor(owners, item->tensor);
         if (!mine || weft_local_numel(item->tensor) == 0) continue;
         wf_local_runs_of_tensor(&own_file->local[i], item->tensor);
@@ -209,7 +209,7 @@ static weft_status write_manifest_and_clean(const char *path, const weft_state *
     for (int64_t i = 0; i < state->count; i++) {
         const struct wf_state_item *item = &state->items[i];
 
-        if (item->thing == WF_STATE_TENSOR)
+        if (item->kind == WF_STATE_TENSOR)
             wf_manifest_add_tensor(&m, wf_strdup(item->name),
                                    wf_element_type_of_dtype(weft_tensor_dtype(item->tensor)),
                                    item->tensor->layout->desc.global, weft_ndim(item->tensor));

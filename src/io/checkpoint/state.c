@@ -50,7 +50,7 @@ static weft_status check_new_item(const weft_state *state, const char *name,
             name);
     WF_NEED_GIVEN(item->where || item->tensor, "state: '%s' is NULL", name);
     WF_TRY(wf_tensor_check_alive(item->tensor, "state"));
-    WF_NEED(item->thing != WF_STATE_TENSOR || !item->tensor->layout->partial, WEFT_ERR_LAYOUT,
+    WF_NEED(item->kind != WF_STATE_TENSOR || !item->tensor->layout->partial, WEFT_ERR_LAYOUT,
             "state: tensor '%s' is partial, each rank has a term of it only; "
             "redistribute it first",
             name);
@@ -73,17 +73,17 @@ static weft_status add_state_item(weft_state *state, char *name, struct wf_state
     return WEFT_OK;
 }
 
-static weft_status add_value_item(weft_state *state, const char *name,
-                                  enum wf_state_item_kind thing, void *where, size_t bytes)
+static weft_status add_value_item(weft_state *state, const char *name, enum wf_state_item_kind kind,
+                                  void *where, size_t bytes)
 {
     return add_state_item(state, wf_strdup(name ? name : ""),
-                          (struct wf_state_item){.thing = thing, .where = where, .bytes = bytes});
+                          (struct wf_state_item){.kind = kind, .where = where, .bytes = bytes});
 }
 
 weft_status weft_state_add_tensor(weft_state *state, const char *name, weft_tensor *t)
 {
     return add_state_item(state, wf_strdup(name ? name : ""),
-                          (struct wf_state_item){.thing = WF_STATE_TENSOR, .tensor = t});
+                          (struct wf_state_item){.kind = WF_STATE_TENSOR, .tensor = t});
 }
 
 weft_status weft_state_add_int(weft_state *state, const char *name, int64_t *value)
@@ -127,7 +127,7 @@ static weft_status add_module_tensor(const weft_module_tensor *it, void *payload
 
     if (it->unsaved) return WEFT_OK;
     return add_state_item(adding->state, wf_format("%s.%s", adding->prefix, it->path),
-                          (struct wf_state_item){.thing = WF_STATE_TENSOR, .tensor = it->tensor});
+                          (struct wf_state_item){.kind = WF_STATE_TENSOR, .tensor = it->tensor});
 }
 
 weft_status weft_state_add_module(weft_state *state, const char *prefix, weft_module *module)
@@ -158,13 +158,13 @@ static weft_status add_optimizer_state(weft_module *m, const char *name, weft_te
             adding->state,
             wf_format("%s.%s.%s", adding->prefix, path,
                       weft_optim_state_name(adding->optim, parameter, s)),
-            (struct wf_state_item){.thing = WF_STATE_TENSOR,
+            (struct wf_state_item){.kind = WF_STATE_TENSOR,
                                    .tensor = weft_optim_state(adding->optim, parameter, s)});
         weft_scope_close(scope);
     }
     if (status == WEFT_OK)
         status = add_state_item(adding->state, wf_format("%s.%s.updates", adding->prefix, path),
-                                (struct wf_state_item){.thing = WF_STATE_OPTIM_UPDATES,
+                                (struct wf_state_item){.kind = WF_STATE_OPTIM_UPDATES,
                                                        .tensor = parameter,
                                                        .where = adding->optim});
     wf_free(path);
@@ -175,10 +175,10 @@ static weft_status add_optimizer_items(struct adding *adding)
 {
     WF_TRY(add_state_item(
         adding->state, wf_format("%s.steps", adding->prefix),
-        (struct wf_state_item){.thing = WF_STATE_OPTIM_STEPS, .where = adding->optim}));
+        (struct wf_state_item){.kind = WF_STATE_OPTIM_STEPS, .where = adding->optim}));
     WF_TRY(
         add_state_item(adding->state, wf_format("%s.lr", adding->prefix),
-                       (struct wf_state_item){.thing = WF_STATE_OPTIM_LR, .where = adding->optim}));
+                       (struct wf_state_item){.kind = WF_STATE_OPTIM_LR, .where = adding->optim}));
     return weft_module_each_parameter(adding->root, add_optimizer_state, adding);
 }
 
@@ -223,7 +223,7 @@ weft_tensor *weft_state_tensor(const weft_state *state, const char *name)
 {
     int64_t at = state && name ? wf_state_find_item(state, name) : -1;
 
-    return at >= 0 && state->items[at].thing == WF_STATE_TENSOR ? state->items[at].tensor : NULL;
+    return at >= 0 && state->items[at].kind == WF_STATE_TENSOR ? state->items[at].tensor : NULL;
 }
 
 weft_state *weft_state_gather(const weft_state *state, const int *ranks, int count)
@@ -240,7 +240,7 @@ weft_state *weft_state_gather(const weft_state *state, const int *ranks, int cou
         weft_scope *scope = weft_scope_open();
         struct wf_state_item item = state->items[i];
 
-        if (item.thing == WF_STATE_TENSOR) {
+        if (item.kind == WF_STATE_TENSOR) {
             item.tensor = weft_full_tensor(item.tensor);
             if (!item.tensor) status = weft_error_status();
         }

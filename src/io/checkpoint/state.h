@@ -18,7 +18,7 @@ enum wf_state_item_kind {
 
 struct wf_state_item {
     char *name;
-    enum wf_state_item_kind thing;
+    enum wf_state_item_kind kind;
     weft_tensor *tensor; /* one reference, or NULL */
     void *where;
     size_t bytes;

@@ -39,7 +39,7 @@ char *wf_state_value_text(const struct wf_state_item *item)
 {
     unsigned char state[WEFT_GENERATOR_BYTES];
 
-    switch (item->thing) {
+    switch (item->kind) {
     case WF_STATE_INT:
         return wf_format("int %lld", (long long)*(const int64_t *)item->where);
     case WF_STATE_REAL:
@@ -97,11 +97,11 @@ static bool parse_hex_bytes(const char *text, unsigned char *bytes, size_t count
 
 static bool store_int_value(const struct wf_state_item *item, int64_t value)
 {
-    if (item->thing == WF_STATE_INT) {
+    if (item->kind == WF_STATE_INT) {
         *(int64_t *)item->where = value;
         return true;
     }
-    if (item->thing == WF_STATE_OPTIM_STEPS)
+    if (item->kind == WF_STATE_OPTIM_STEPS)
         return weft_optim_set_step_count(item->where, value) == WEFT_OK;
     return weft_optim_set_update_count(item->where, item->tensor, value) == WEFT_OK;
 }
@@ -112,7 +112,7 @@ bool wf_state_value_parse(const struct wf_state_item *item, const char *text, bo
     int64_t whole;
     double real;
 
-    switch (item->thing) {
+    switch (item->kind) {
     case WF_STATE_INT:
         return parse_int(text, &whole) && (!put || store_int_value(item, whole));
     case WF_STATE_OPTIM_STEPS:

@@ -12,7 +12,7 @@
 #include "io/element_type.h"
 #include "io/file_write.h"
 #include "io/name_set.h"
-#include "io/save_job.h"
+#include "io/slice_writer.h"
 #include "io/shard_owners.h"
 #include "io/weights/weights.h"
 #include "io/weights/weights_write.h"

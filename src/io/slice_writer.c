@@ -1,5 +1,5 @@
-/* save_job.c: a buffer in front of pwrite. */
-#include "io/save_job.h"
+/* slice_writer.c: a buffer in front of pwrite. */
+#include "io/slice_writer.h"
 
 #include <string.h>
 

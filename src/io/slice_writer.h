@@ -1,5 +1,5 @@
-/* save_job.h: writes this rank's elements of a tensor into an open file, in few large writes where
- * they are contiguous. */
+/* slice_writer.h: writes this rank's elements of a tensor into an open file, in few large writes
+ * where they are contiguous. */
 #pragma once
 
 #include "io/file_slices.h"
