@@ -57,6 +57,8 @@ static void describe(const struct wf_coll *coll, size_t payload_bytes, char *tex
     wf_free(counts);
 }
 
+/* The communicator is left as it is: the library's own way to abort one may wait for ever, for the
+ * graphs that captured on it. What is in the stream ends with the process. */
 static _Noreturn void die_describing(const struct wf_in_stream *entry, const char *why)
 {
     char what[TEXT_BYTES];
@@ -114,7 +116,6 @@ static void look_after_oldest(void)
     now = wf_monotonic_seconds();
     if (oldest->since == 0) oldest->since = now;
     if (now - oldest->since <= (double)wf_knobs.timeout) return;
-    oldest->comm->library->abort(oldest->comm->state);
     die_describing(oldest, TOO_LATE);
 }
 
@@ -149,7 +150,6 @@ static void issue(const struct wf_in_stream *entry, const struct wf_coll *coll)
     case WF_DEVICE_COMM_FAILED:
         die_describing(entry, why);
     case WF_DEVICE_COMM_BUSY:
-        comm->library->abort(comm->state);
         die_describing(entry, TOO_LATE);
     }
 }

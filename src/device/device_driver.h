@@ -121,7 +121,7 @@ struct wf_device_driver {
 };
 
 /* Grows whenever a struct that both sides of a shared object see changes. */
-enum { WF_DEVICE_TABLES = 3 };
+enum { WF_DEVICE_TABLES = 4 };
 
 /** What a shared object offers. */
 struct wf_device_library {

@@ -119,7 +119,7 @@ static void capture(ncclComm_t comm, const std::vector<request> &requests)
 {
     stand_in::operation node("NCCL", nullptr);
 
-    node.give = [=](CUstream_st *stream, locked &lock) {
+    node.give = [=, held = comm->held_by_graphs](CUstream_st *stream, locked &lock) {
         std::vector<request> now = requests;
 
         check_usable(comm, "a launch of a graph");
