@@ -80,7 +80,8 @@ if(WEFT_CUDA_KERNELS)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c ${PROJECT_SOURCE_DIR}/src/comm/nccl/*.c)
     add_library(weft_cuda SHARED ${sources} src/weft_cuda.c $<TARGET_OBJECTS:weft_cuda_kernels>
         # of the library, without state: it has them too
-        src/base/elements/dtype.c src/base/elements/strided_copy.c src/base/load_once.c src/kernels/operands/loop_nest.c src/kernels/operands/random_bounds.c
+        src/base/elements/dtype.c src/base/elements/strided_copy.c
+        src/base/elements/transposed_copy.c src/base/load_once.c src/kernels/operands/loop_nest.c src/kernels/operands/random_bounds.c
         src/kernels/operands/rotary_frequency.c src/kernels/operands/cat_copies.c src/kernels/operands/operand_checks.c
         src/kernels/operands/matrix_view.c src/kernels/operands/attention_operands.c
         src/kernels/operands/index_walk.c src/kernels/operands/index_operands.c)
