@@ -1,7 +1,7 @@
 /*
  * capture.c: captures and graphs of this thread, on the driver's (device_driver.h). It decides when
- * a capture ends and what a launch does on the host; which memory is the graph's is
- * pool_reserve.c's.
+ * a capture ends, what a launch does on the host, and when a graph leaves the device; which memory
+ * is the graph's is pool_reserve.c's.
  */
 #include "device/capture.h"
 
@@ -21,7 +21,8 @@ struct call {
 };
 
 struct wf_graph {
-    struct wf_device_graph *of_device;
+    struct wf_graph *next, **link;     /* in the list of those that are on the device */
+    struct wf_device_graph *of_device; /* NULL: not yet, or no longer */
     struct wf_reserve *reserve;
     struct call *calls;
     int n_calls, n_parts;
@@ -35,6 +36,7 @@ struct wf_capture {
 
 _Thread_local struct wf_capture *wf_capture_of_thread;
 static _Thread_local struct wf_capture begun; /* until wf_capture_end, also when it was left */
+static _Thread_local struct wf_graph *on_device;
 
 unsigned wf_capture_number(void) { return wf_capture_of_thread ? begun.number : 0; }
 
@@ -85,13 +87,41 @@ static void launch(struct wf_graph *graph)
     call_around_launch(graph, true);
 }
 
+/* ---- on the device ---- */
+
+static void add_to_device(struct wf_graph *graph)
+{
+    graph->of_device = wf_device_driver->graphs->end();
+    graph->next = on_device;
+    graph->link = &on_device;
+    if (on_device) on_device->link = &graph->next;
+    on_device = graph;
+}
+
+static void remove_from_device(struct wf_graph *graph)
+{
+    wf_device_driver->graphs->free(graph->of_device);
+    wf_reserve_free(graph->reserve);
+    graph->of_device = NULL;
+    graph->reserve = NULL;
+    *graph->link = graph->next;
+    if (graph->next) graph->next->link = graph->link;
+}
+
+void wf_graphs_close(void)
+{
+    while (on_device) remove_from_device(on_device);
+}
+
+bool wf_graph_is_closed(const struct wf_graph *graph) { return !graph->of_device; }
+
 static void run_captured(void)
 {
     wf_capture_of_thread = NULL;
     if (wf_reserve_close(begun.graph->reserve) && !begun.why[0])
         snprintf(begun.why, sizeof begun.why,
                  "it releases a tensor on the GPU that was made before it");
-    begun.graph->of_device = wf_device_driver->graphs->end();
+    add_to_device(begun.graph);
     launch(begun.graph);
 }
 
@@ -166,8 +196,7 @@ void wf_graph_free(struct wf_graph *graph)
     if (!graph) return;
     for (int i = 0; i < graph->n_calls; i++)
         if (graph->calls[i].is.release) graph->calls[i].is.release(graph->calls[i].is.self);
-    wf_device_driver->graphs->free(graph->of_device);
-    wf_reserve_free(graph->reserve);
+    if (graph->of_device) remove_from_device(graph);
     wf_free(graph->calls);
     wf_free(graph);
 }

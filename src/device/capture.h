@@ -66,3 +66,8 @@ struct wf_graph *wf_capture_end(char *why, size_t room);
  * has happened */
 bool wf_graph_launch(struct wf_graph *graph);
 void wf_graph_free(struct wf_graph *graph);
+
+/** At this rank's end, before communicators that graphs captured on are closed: what is left of
+ * them leaves the device. Such a graph is freed later, and not launched. */
+void wf_graphs_close(void);
+bool wf_graph_is_closed(const struct wf_graph *graph);

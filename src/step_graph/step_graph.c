@@ -142,6 +142,8 @@ weft_tensor *weft_step_graph_run(weft_step_graph *graph, weft_tensor *const *in,
                 "step graph: %d inputs, or no list of them; at most %d", n, MOST_INPUTS);
     for (int i = 0; i < n; i++)
         if (!in[i]) return NULL;
+    WF_NEED_PTR(!graph->graph || !wf_graph_is_closed(graph->graph), WEFT_ERR_STATE,
+                "step graph: it was captured before weft_finalize, and cannot be launched after");
     why = reason_why_no_step_can_be_launched(graph);
     first = !graph->ran;
     if (why) {

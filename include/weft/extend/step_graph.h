@@ -25,7 +25,8 @@ typedef weft_tensor *weft_step_function(weft_tensor *const *in, int n, void *pay
  * A graph of the function. Its first run is an ordinary one, its second captures, later ones
  * launch. Memory that the function takes on the GPU stays the graph's, and what was on the GPU when
  * it was captured stays there, until the graph is released; that comes before the release of the
- * optimizer and the mesh.
+ * optimizer and the mesh. weft_finalize takes what was captured from the GPU: afterwards the graph
+ * is released, and a run fails.
  *
  * ranks: every rank of the mesh; local. gives: a graph owned by the caller
  */

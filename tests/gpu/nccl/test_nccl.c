@@ -4,7 +4,7 @@
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
  *     cases: collectives (unless told), order, many, registered, no_memory, missing, graphs,
- * missing_in_graph
+ * missing_in_graph, graph_left
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,9 +19,13 @@
 #include "device/device.h"
 #include "device/pool.h"
 
+static _Thread_local struct wf_graph *left_graph; /* at the end of the rank */
+
 static void finish_rank(void)
 {
     wf_comm_close_on_device();
+    if (left_graph && !wf_graph_is_closed(left_graph)) WF_DIE("a graph is left on the device");
+    wf_graph_free(left_graph);
     wf_pool_finalize();
     wf_device_finalize();
 }
@@ -267,8 +271,11 @@ static void set(struct wf_block *block, float value)
     wf_block_release(from);
 }
 
+/* What is done with the graph in the end. */
+enum end { FREED, LEFT, LAST_MISSED };
+
 /* Launches; but for one rank's, when the last is to be missed. */
-static int launch_graphs(bool all)
+static int launch_graphs(enum end end)
 {
     struct wf_block *a, *sum, *total, *copy;
     struct wf_graph *graph;
@@ -286,12 +293,15 @@ static int launch_graphs(bool all)
     failed += expect(total, ranks * ranks, "the sum of the capture");
     for (int i = 2; i < 5; i++) {
         set(a, (float)i);
-        if (!all && i == 4 && wf_comm_rank(wf_comm_world()) == 1) break;
+        if (end == LAST_MISSED && i == 4 && wf_comm_rank(wf_comm_world()) == 1) break;
         failed += !wf_graph_launch(graph);
         failed += expect(total, (float)i * ranks * ranks, "the sum of a launch");
         failed += expect(copy, (float)i, "what is copied beside it");
     }
-    wf_graph_free(graph);
+    if (end == LEFT)
+        left_graph = graph;
+    else
+        wf_graph_free(graph);
     wf_block_release(a);
     wf_block_release(sum);
     wf_block_release(total);
@@ -302,13 +312,20 @@ static int launch_graphs(bool all)
 static int graphs(void *payload)
 {
     (void)payload;
-    return launch_graphs(true);
+    return launch_graphs(FREED);
 }
 
 static int missing_in_graph(void *payload)
 {
     (void)payload;
-    return launch_graphs(false);
+    return launch_graphs(LAST_MISSED);
+}
+
+/* The end of the rank comes before that of the graph. */
+static int graph_left(void *payload)
+{
+    (void)payload;
+    return launch_graphs(LEFT);
 }
 
 /* What a script tells from a crash. */
@@ -326,7 +343,8 @@ int main(int argc, char **argv)
                  {"no_memory", no_memory},
                  {"missing", missing},
                  {"graphs", graphs},
-                 {"missing_in_graph", missing_in_graph}};
+                 {"missing_in_graph", missing_in_graph},
+                 {"graph_left", graph_left}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 
