@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/settings/knob.h"
 #include "base/sys.h"
+#include "comm/float_keys.h"
 #include "device/capture.h"
 #include "device/device.h"
 #include "device/timeline.h"
@@ -33,8 +34,9 @@ struct wf_in_stream {
     struct wf_device_comm *comm;
     struct wf_device_event *ready, *done; /* what it comes after; its end */
     bool ended, waited_for;
-    unsigned capture;    /* which it is part of; 0: none */
-    double since;        /* when it was first seen to be the next that ends; 0: not yet */
+    unsigned capture; /* which it is part of; 0: none */
+    double since;     /* when it was first seen to be the next that ends; 0: not yet */
+    struct wf_float_keys keys;
     struct wf_coll what; /* for messages; its arrays of counts may be gone */
 };
 
@@ -205,15 +207,17 @@ static void watch_launches(const struct wf_coll *coll)
 static void in_stream_start(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = new_entry(coll);
+    struct wf_coll given_as = *coll;
     int span;
 
+    entry->keys = wf_float_keys_make(&given_as);
     entry->capture = wf_capture_number();
     if (entry->capture && entry->comm->capture != entry->capture) watch_launches(coll);
     if (!entry->capture && ++given.count % LOOK_EVERY == 0) forget_ended();
     wf_device_driver->event_record(entry->ready, WF_STREAM_COMPUTE);
     wf_device_driver->stream_wait(WF_STREAM_COMM, entry->ready);
     span = wf_span_open(WF_STREAM_COMM, wf_coll_name(coll->rooted ? WEFT_COLL_REDUCE : coll->kind));
-    issue(entry, coll);
+    issue(entry, &given_as);
     wf_span_close(span);
     wf_device_driver->event_record(entry->done, WF_STREAM_COMM);
     if (entry->capture)
@@ -228,6 +232,7 @@ static void mark_waited_for(struct wf_coll *coll)
     struct wf_in_stream *entry = coll->state;
 
     coll->state = NULL;
+    wf_float_keys_read(&entry->keys, coll->recv);
     entry->waited_for = true;
     free_unless_needed(entry);
 }

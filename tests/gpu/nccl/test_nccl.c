@@ -4,13 +4,15 @@
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
  *     cases: collectives (unless told), order, many, registered, no_memory, missing, graphs,
- * missing_in_graph, graph_left
+ * missing_in_graph, graph_left, extremes
  */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/settings/knob.h"
 #include "comm/comm_cases.h"
@@ -328,6 +330,106 @@ static int graph_left(void *payload)
     return launch_graphs(LEFT);
 }
 
+/* ---- maxima and minima ---- */
+
+enum { EXTREMES = 600 };
+
+/* Of a rank; some ranks have a NaN in some places, one an infinity in one. */
+static double term(int rank, int size, int i)
+{
+    if (i % 8 == 3 && i / 8 % size == rank) return NAN;
+    if (i == 4) return rank ? -INFINITY : INFINITY;
+    return (rank * 7 + i * 3) % 11 - 5;
+}
+
+static double extreme_of_ranks(weft_reduce reduce, int size, int i)
+{
+    double most = term(0, size, i);
+
+    for (int rank = 1; rank < size; rank++) {
+        double x = term(rank, size, i);
+
+        if (isnan(x) || (reduce == WEFT_MAX ? x > most : x < most)) most = x;
+    }
+    return i % 8 == 3 ? NAN : most;
+}
+
+/* The last one has more. */
+static size_t part_of(int rank, int size)
+{
+    size_t half = EXTREMES / 2 / (size_t)size;
+
+    if (rank == size - 1) return EXTREMES - (size_t)rank * half;
+    return half;
+}
+
+static int expect_extremes(const struct wf_coll *coll, const void *recv, int first, size_t count)
+{
+    const char *got = recv;
+    size_t element = weft_dtype_size(coll->dtype);
+    int size = wf_comm_size(coll->comm);
+
+    for (size_t i = 0; i < count; i++) {
+        double want = extreme_of_ranks(coll->reduce, size, first + (int)i);
+        double is = wf_dtypes[coll->dtype].load(got + i * element);
+
+        if (isnan(want) ? isnan(is) : is == want) continue;
+        WF_FAIL(WEFT_ERR_STATE, "%s, reduction %d: element %zu is %g, not %g",
+                weft_dtype_name(coll->dtype), (int)coll->reduce, i, is, want);
+        return 1;
+    }
+    return 0;
+}
+
+static int run_extremes(struct wf_coll coll, const size_t *counts)
+{
+    size_t element = weft_dtype_size(coll.dtype), bytes = EXTREMES * element, first = 0;
+    struct wf_block *from = wf_block_new_on(WEFT_CUDA, bytes, WF_MEM_COMM);
+    struct wf_block *to = wf_block_new_on(WEFT_CUDA, bytes, WF_MEM_COMM);
+    bool whole = coll.kind == WEFT_COLL_ALL_REDUCE;
+    int me = wf_comm_rank(coll.comm), failed;
+    char host[EXTREMES * sizeof(double)];
+
+    for (int i = 0; i < EXTREMES; i++)
+        wf_dtypes[coll.dtype].store(host + (size_t)i * element,
+                                    term(me, wf_comm_size(coll.comm), i));
+    wf_device_upload(WEFT_CUDA, from->data, host, bytes);
+    coll.count = EXTREMES;
+    coll.send_counts = counts;
+    coll.send = from->data;
+    coll.recv = to->data;
+    wf_comm_run(&coll);
+    for (int rank = 0; rank < me; rank++) first += whole ? 0 : counts[rank];
+    wf_device_download(WEFT_CUDA, host, to->data, bytes, "a test");
+    failed = expect_extremes(&coll, host, (int)first, whole ? EXTREMES : counts[me]);
+    wf_block_release(from);
+    wf_block_release(to);
+    return failed;
+}
+
+/* A NaN stays, as in host memory: NCCL loses it. */
+static int extremes(void *payload)
+{
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
+    struct wf_comm *world = wf_comm_world();
+    int size = wf_comm_size(world), failed = 0;
+    size_t counts[16];
+
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    for (int rank = 0; rank < size; rank++) counts[rank] = part_of(rank, size);
+    for (int i = 0; i < 16; i++) {
+        struct wf_coll coll = {.kind = i & 1 ? WEFT_COLL_ALL_REDUCE : WEFT_COLL_REDUCE_SCATTER,
+                               .comm = world,
+                               .device = WEFT_CUDA,
+                               .dtype = dtypes[i / 4],
+                               .reduce = i & 2 ? WEFT_MAX : WEFT_MIN};
+
+        failed += run_extremes(coll, counts);
+    }
+    return failed + check_backend(world);
+}
+
 /* What a script tells from a crash. */
 static void leave(void) { _Exit(3); }
 
@@ -344,7 +446,8 @@ int main(int argc, char **argv)
                  {"missing", missing},
                  {"graphs", graphs},
                  {"missing_in_graph", missing_in_graph},
-                 {"graph_left", graph_left}};
+                 {"graph_left", graph_left},
+                 {"extremes", extremes}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 
