@@ -3,8 +3,8 @@
  * and NCCL are stand-ins; what streams and communicators are like is the environment's.
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
- *     cases: collectives (unless told), order, many, registered, no_memory, missing, graphs,
- * missing_in_graph, graph_left, extremes
+ *     cases: collectives (unless told), order, many, registered, no_memory, refused_once, missing,
+ * graphs, missing_in_graph, graph_left, extremes
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -196,6 +196,21 @@ static int no_memory(void *payload)
     if (!instead) return failed + 1;
     wf_block_release(instead);
     return failed;
+}
+
+/* The environment makes the second region's ncclMemAlloc fail, once. */
+static int refused_once(void *payload)
+{
+    struct wf_block *first, *second;
+
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    first = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
+    second = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
+    if (!first || !second) return 1;
+    wf_block_release(first);
+    wf_block_release(second);
+    return 0;
 }
 
 /* ---- more at the end than events rest ---- */
@@ -443,6 +458,7 @@ int main(int argc, char **argv)
                  {"many", many},
                  {"registered", registered},
                  {"no_memory", no_memory},
+                 {"refused_once", refused_once},
                  {"missing", missing},
                  {"graphs", graphs},
                  {"missing_in_graph", missing_in_graph},
