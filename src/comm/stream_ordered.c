@@ -210,6 +210,7 @@ static void in_stream_start(struct wf_coll *coll)
     struct wf_coll given_as = *coll;
     int span;
 
+    wf_capture_note_collective();
     entry->keys = wf_float_keys_make(&given_as);
     entry->capture = wf_capture_number();
     if (entry->capture && entry->comm->capture != entry->capture) watch_launches(coll);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/array_grow.h"
+#include "base/error.h"
 #include "base/mem.h"
 #include "device/device.h"
 #include "device/pool_reserve.h"
@@ -26,12 +27,15 @@ struct wf_graph {
     struct wf_reserve *reserve;
     struct call *calls;
     int n_calls, n_parts;
+    bool has_collectives;
 };
 
 struct wf_capture {
     struct wf_graph *graph;
     unsigned number;
-    char why[WHY_BYTES]; /* the graph has no use; empty: it has */
+    char why[WHY_BYTES];   /* the graph has no use; empty: it has */
+    char alone[WHY_BYTES]; /* why this rank has left it, and others may not have; empty: it has not
+                            */
 };
 
 _Thread_local struct wf_capture *wf_capture_of_thread;
@@ -48,6 +52,7 @@ const char *wf_capture_begin(bool keeps)
     if (!wf_device_driver) return "this rank has no GPU";
     if (!wf_device_driver->graphs) return "the device has no graphs";
     begun.why[0] = 0;
+    begun.alone[0] = 0;
     begun.number++;
     begun.graph = WF_NEW(struct wf_graph);
     begun.graph->reserve = wf_reserve_open(keeps);
@@ -125,26 +130,48 @@ static void run_captured(void)
     launch(begun.graph);
 }
 
-#define KEEP_FIRST_REASON(format)                                                                  \
+#define KEEP_FIRST_REASON(text, format)                                                            \
     do {                                                                                           \
         va_list args;                                                                              \
                                                                                                    \
         va_start(args, format);                                                                    \
-        if (!begun.why[0]) vsnprintf(begun.why, sizeof begun.why, format, args);                   \
+        if (!(text)[0]) vsnprintf((text), WHY_BYTES, format, args);                                \
         va_end(args);                                                                              \
     } while (0)
 
 void wf_capture_leave(const char *format, ...)
 {
     if (!wf_capture_of_thread) return;
-    KEEP_FIRST_REASON(format);
+    KEEP_FIRST_REASON(begun.why, format);
     run_captured();
+}
+
+static _Noreturn void die_alone(void)
+{
+    WF_DIE("this rank cannot capture the step, whose collectives other ranks capture: %s; leave "
+           "more memory free, or run the step without a graph on all ranks",
+           begun.alone);
+}
+
+void wf_capture_leave_alone(const char *format, ...)
+{
+    if (!wf_capture_of_thread) return;
+    KEEP_FIRST_REASON(begun.alone, format);
+    if (begun.graph->has_collectives) die_alone();
+    wf_capture_leave("%s", begun.alone);
+}
+
+void wf_capture_note_collective(void)
+{
+    if (!begun.graph) return;
+    if (begun.alone[0]) die_alone();
+    if (wf_capture_of_thread) begun.graph->has_collectives = true;
 }
 
 void wf_capture_forbid(const char *format, ...)
 {
     if (!wf_capture_of_thread) return;
-    KEEP_FIRST_REASON(format);
+    KEEP_FIRST_REASON(begun.why, format);
 }
 
 struct wf_graph *wf_capture_end(char *why, size_t room)
@@ -190,6 +217,8 @@ bool wf_graph_launch(struct wf_graph *graph)
     launch(graph);
     return true;
 }
+
+bool wf_graph_has_collectives(const struct wf_graph *graph) { return graph->has_collectives; }
 
 void wf_graph_free(struct wf_graph *graph)
 {

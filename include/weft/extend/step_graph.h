@@ -36,7 +36,8 @@ WEFT_API weft_step_graph *weft_step_graph_new(weft_mesh *mesh, weft_step_functio
 /**
  * Take the step with these inputs, at most 8: on the GPU, of the same shapes, dtypes and layouts in
  * each run. Others make it an ordinary one, and so do an open ledger and an open trace, which see
- * no launch.
+ * no launch; but for a graph with collectives in it, which is launched, unseen, whatever watches.
+ * They are open in the first two runs on all ranks alike, or on none.
  *
  * ranks: collective over the mesh where the function is
  * gives: what the function gave, with its elements of this run; borrowed until the next run

@@ -45,6 +45,7 @@ struct request {
     ncclComm_t comm;
     cudaStream_t stream;
     bool registered; /* the memory, with the communicator */
+    bool captured;   /* a launch of a graph gives it */
 };
 
 size_t bytes_of(ncclDataType_t type);

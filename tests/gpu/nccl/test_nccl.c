@@ -4,7 +4,8 @@
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
  *     cases: collectives (unless told), order, many, registered, no_memory, refused_once, missing,
- * graphs, missing_in_graph, graph_left, extremes
+ * graphs, missing_in_graph, graph_left, lacks_memory_before, lacks_memory_after,
+ * lacks_memory_alone, extremes
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -345,6 +346,68 @@ static int graph_left(void *payload)
     return launch_graphs(LEFT);
 }
 
+/* Of a GPU of 64 MiB. Captured, it has no room beside what is idle. */
+static bool take_most(void)
+{
+    struct wf_block *block = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
+
+    if (block) wf_block_release(block);
+    return block != NULL;
+}
+
+/* One rank has no memory left in a capture, before its first collective or after it. */
+static int lacks_memory(bool after)
+{
+    struct wf_block *a, *sum;
+    struct wf_coll coll;
+    char why[512] = "";
+
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    a = numbers(1);
+    sum = numbers(0);
+    coll = sum_of(a, sum);
+    wf_comm_run(&coll);
+    if (!take_most() || wf_capture_begin(true)) return 1;
+    if (after) wf_comm_run(&coll);
+    if (wf_comm_rank(wf_comm_world()) == 1 && !take_most()) return 1;
+    wf_comm_run(&coll);
+    wf_graph_free(wf_capture_end(why, sizeof why));
+    return expect(sum, 0, "what never comes");
+}
+
+static int lacks_memory_before(void *payload)
+{
+    (void)payload;
+    return lacks_memory(false);
+}
+
+static int lacks_memory_after(void *payload)
+{
+    (void)payload;
+    return lacks_memory(true);
+}
+
+/* Alone, a rank leaves the capture and goes on. */
+static int lacks_memory_alone(void *payload)
+{
+    struct wf_block *a, *b;
+    char why[512] = "";
+    int failed;
+
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    a = numbers(1);
+    b = numbers(0);
+    if (!take_most() || wf_capture_begin(true)) return 1;
+    wf_device_copy(WEFT_CUDA, b->data, a->data, COUNT * sizeof(float));
+    failed = !take_most();
+    failed += wf_capture_end(why, sizeof why) || !strstr(why, "there is no memory for");
+    failed += expect(b, 1, "what was captured");
+    wf_block_release(a);
+    wf_block_release(b);
+    return failed;
+}
+
 /* ---- maxima and minima ---- */
 
 enum { EXTREMES = 600 };
@@ -463,6 +526,9 @@ int main(int argc, char **argv)
                  {"graphs", graphs},
                  {"missing_in_graph", missing_in_graph},
                  {"graph_left", graph_left},
+                 {"lacks_memory_before", lacks_memory_before},
+                 {"lacks_memory_after", lacks_memory_after},
+                 {"lacks_memory_alone", lacks_memory_alone},
                  {"extremes", extremes}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
