@@ -8,7 +8,8 @@
  * (wf_device_event_wait): meanwhile the oldest that has not ended is looked after here.
  *
  * In a captured step collectives are captured. Each launch of it is then looked after as one of
- * them: the first of each communicator.
+ * them: the first of each communicator. It has ended when the launch has, kernels between and
+ * behind included: the host cannot tell a slow step from a rank that is missing.
  */
 #include "comm/stream_ordered.h"
 
@@ -27,6 +28,9 @@ enum { TEXT_BYTES = 512, WHY_BYTES = 512, LOOK_EVERY = 64 };
 
 #define TOO_LATE                                                                                   \
     "a rank has not begun it, or has begun something else, in the time that WEFT_TIMEOUT allows"
+#define LAUNCH_TOO_LATE                                                                            \
+    "a step with it, launched as a graph, has taken longer than WEFT_TIMEOUT allows: a rank has "  \
+    "not launched it, or the step needs more time"
 
 /* One that the stream was given. Freed when it has ended and nobody waits for it any more. */
 struct wf_in_stream {
@@ -34,6 +38,7 @@ struct wf_in_stream {
     struct wf_device_comm *comm;
     struct wf_device_event *ready, *done; /* what it comes after; its end */
     bool ended, waited_for;
+    bool is_launch;   /* of a graph */
     unsigned capture; /* which it is part of; 0: none */
     double since;     /* when it was first seen to be the next that ends; 0: not yet */
     struct wf_float_keys keys;
@@ -118,7 +123,7 @@ static void look_after_oldest(void)
     now = wf_monotonic_seconds();
     if (oldest->since == 0) oldest->since = now;
     if (now - oldest->since <= (double)wf_knobs.timeout) return;
-    die_describing(oldest, TOO_LATE);
+    die_describing(oldest, oldest->is_launch ? LAUNCH_TOO_LATE : TOO_LATE);
 }
 
 /* ---- the backend ---- */
@@ -183,7 +188,7 @@ static void watch_one_launch(void *self, bool after)
     if (!after) {
         launches->now = new_entry(&launches->first);
         launches->now->what.bytes = launches->bytes;
-        launches->now->waited_for = true;
+        launches->now->waited_for = launches->now->is_launch = true;
         wf_device_driver->event_record(launches->now->ready, WF_STREAM_COMPUTE);
         return;
     }
