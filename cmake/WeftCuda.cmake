@@ -7,7 +7,8 @@
 #   weft_cuda            libweft-cuda.so
 #   weft_cuda_kernels    the objects of src/kernels/cuda
 #
-# WEFT_CUDA_EXACT are the sources whose numbers must have the CPU's bits: no product is contracted with a sum.
+# WEFT_CUDA_EXACT are the sources whose numbers must have the CPU's bits: no product is contracted with a sum, neither on the
+# GPU nor in what the host computes for it.
 set(WEFT_CUDA AUTO CACHE STRING "build libweft-cuda.so: ON, AUTO (when it is asked for) or OFF")
 option(WEFT_CUDA_LONG_TESTS "tests of the CUDA part that take minutes to build (tests/gpu)" OFF)
 set(WEFT_CUDA_PTX 100) # the architecture whose PTX is kept, for GPUs that are newer
@@ -57,7 +58,7 @@ if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.9)
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 foreach(source ${WEFT_CUDA_EXACT})
-    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -fmad=false)
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-fmad=false;-Xcompiler=-ffp-contract=off")
 endforeach()
 
 if(WEFT_CUDA_KERNELS)
