@@ -105,6 +105,13 @@ static void forget_ended(void)
     }
 }
 
+void wf_comm_trim_device(void)
+{
+    if (!wf_device_driver || wf_capture_of_thread) return;
+    forget_ended();
+    if (!given.first) wf_pool_trim_device();
+}
+
 /* Called again and again while the host waits for the device. Time counts from when nothing but
  * peers can be missing: what comes before may take long. */
 static void look_after_oldest(void)
@@ -297,6 +304,7 @@ void wf_stream_ordered_open(struct wf_comm *comm, const unsigned char *id)
 {
     struct wf_device_comm *device = comm->device;
 
+    wf_comm_trim_device(); /* its buffers are not the pool's */
     device->library = wf_device_library()->collectives;
     device->state = device->library->open(id, comm->size, comm->rank);
     wait_or_die(comm, "opened");

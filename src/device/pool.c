@@ -321,7 +321,7 @@ void wf_pool_trim(void)
 
 void wf_pool_trim_device(void)
 {
-    if (!wf_pool_of_thread || !wf_device_driver) return;
+    if (!wf_pool_of_thread || !wf_device_driver || wf_capture_of_thread) return;
     wf_pool_recycle_held(wf_pool_of_thread, 0);
     wf_pool_unmap_idle_regions(wf_pool_of_thread, WF_REGIONS_OF_DEVICE);
 }

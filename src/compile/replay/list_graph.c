@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "device/device.h"
-#include "device/pool.h"
 #include "mesh/mesh.h"
 
 enum { WHY_BYTES = 256, ALIGNED_TO = 256 };
@@ -415,7 +414,7 @@ static enum verdict agree_on_verdict(struct wf_list_graph *graph, enum verdict v
 
 static enum verdict prepare(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
-    wf_pool_trim_device(); /* a capture that lacks memory cannot be left on one rank */
+    wf_comm_trim_device(); /* a capture that lacks memory cannot be left on one rank */
     if (!find_places(graph, run)) return NEVER;
     return storages_meet(graph, run) ? NOT_NOW : READY;
 }
