@@ -52,8 +52,8 @@ set(CMAKE_CUDA_ARCHITECTURES ${WEFT_CUDA_ARCHITECTURES})
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 17)
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
-# Kernels of many types are alike: they take a quarter of the room. Drivers unpack that since 12.8.
-if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.9)
+# Kernels of many types are alike: they take a quarter of the room. Drivers unpack that since 550, as all that run CUDA 13 do.
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
     string(APPEND CMAKE_CUDA_FLAGS_RELEASE " --compress-mode=size")
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
