@@ -7,7 +7,8 @@
 #   weft_cuda            libweft-cuda.so
 #   weft_cuda_kernels    the objects of src/kernels/cuda
 #
-# WEFT_CUDA_EXACT are the sources whose numbers must have the CPU's bits: no product is contracted with a sum.
+# WEFT_CUDA_EXACT are the sources whose numbers must have the CPU's bits: no product is contracted with a sum, neither on the
+# GPU nor in what the host computes for it.
 set(WEFT_CUDA AUTO CACHE STRING "build libweft-cuda.so: ON, AUTO (when it is asked for) or OFF")
 option(WEFT_CUDA_LONG_TESTS "tests of the CUDA part that take minutes to build (tests/gpu)" OFF)
 set(WEFT_CUDA_PTX 100) # the architecture whose PTX is kept, for GPUs that are newer
@@ -51,13 +52,13 @@ set(CMAKE_CUDA_ARCHITECTURES ${WEFT_CUDA_ARCHITECTURES})
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 17)
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
-# Kernels of many types are alike: they take a quarter of the room. Drivers unpack that since 12.8.
-if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.9)
+# Kernels of many types are alike: they take a quarter of the room. Drivers unpack that since 550, as all that run CUDA 13 do.
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
     string(APPEND CMAKE_CUDA_FLAGS_RELEASE " --compress-mode=size")
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 foreach(source ${WEFT_CUDA_EXACT})
-    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -fmad=false)
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-fmad=false;-Xcompiler=-ffp-contract=off")
 endforeach()
 
 if(WEFT_CUDA_KERNELS)
@@ -80,7 +81,8 @@ if(WEFT_CUDA_KERNELS)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c ${PROJECT_SOURCE_DIR}/src/comm/nccl/*.c)
     add_library(weft_cuda SHARED ${sources} src/weft_cuda.c $<TARGET_OBJECTS:weft_cuda_kernels>
         # of the library, without state: it has them too
-        src/base/elements/dtype.c src/base/elements/strided_copy.c src/base/load_once.c src/kernels/operands/loop_nest.c src/kernels/operands/random_bounds.c
+        src/base/elements/dtype.c src/base/elements/strided_copy.c
+        src/base/elements/transposed_copy.c src/base/load_once.c src/kernels/operands/loop_nest.c src/kernels/operands/random_bounds.c
         src/kernels/operands/rotary_frequency.c src/kernels/operands/cat_copies.c src/kernels/operands/operand_checks.c
         src/kernels/operands/matrix_view.c src/kernels/operands/attention_operands.c
         src/kernels/operands/index_walk.c src/kernels/operands/index_operands.c)

@@ -47,5 +47,7 @@ const struct wf_device_library *weft_device_library(const struct wf_library_call
     driver.fill = wf_cuda_fill_elements;
     driver.divide = wf_cuda_divide_elements;
     driver.power = wf_cuda_power_elements;
+    driver.keys_of_floats = wf_cuda_keys_of_floats;
+    driver.floats_of_keys = wf_cuda_floats_of_keys;
     return &library;
 }

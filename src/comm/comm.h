@@ -136,6 +136,11 @@ bool wf_comm_needs_progress(const struct wf_coll *coll);
 bool wf_comm_test(struct wf_coll *coll);
 void wf_comm_wait(struct wf_coll *coll);
 
+/** Give the device its idle memory back, for others who need it, unless a collective may be in
+ * flight there: it takes waiting for the device, and peers may wait for this rank. ranks: any;
+ * local */
+void wf_comm_trim_device(void);
+
 /** Every rank's `bytes` bytes, in rank order. Not compared between ranks and not in the ledger: for
  *  the library's own messages. No malloc. */
 void wf_comm_allgather_bytes(struct wf_comm *comm, const void *mine, void *all, size_t bytes);

@@ -42,6 +42,4 @@ struct wf_device_collectives {
      * ends: free it. */
     void (*finish)(void *state);
     void (*close)(void *state);
-    /** End what is in the stream, and free it. */
-    void (*abort)(void *state);
 };

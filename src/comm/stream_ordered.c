@@ -8,7 +8,8 @@
  * (wf_device_event_wait): meanwhile the oldest that has not ended is looked after here.
  *
  * In a captured step collectives are captured. Each launch of it is then looked after as one of
- * them: the first of each communicator.
+ * them: the first of each communicator. It has ended when the launch has, kernels between and
+ * behind included: the host cannot tell a slow step from a rank that is missing.
  */
 #include "comm/stream_ordered.h"
 
@@ -18,6 +19,7 @@
 #include "base/mem.h"
 #include "base/settings/knob.h"
 #include "base/sys.h"
+#include "comm/float_keys.h"
 #include "device/capture.h"
 #include "device/device.h"
 #include "device/timeline.h"
@@ -26,6 +28,9 @@ enum { TEXT_BYTES = 512, WHY_BYTES = 512, LOOK_EVERY = 64 };
 
 #define TOO_LATE                                                                                   \
     "a rank has not begun it, or has begun something else, in the time that WEFT_TIMEOUT allows"
+#define LAUNCH_TOO_LATE                                                                            \
+    "a step with it, launched as a graph, has taken longer than WEFT_TIMEOUT allows: a rank has "  \
+    "not launched it, or the step needs more time"
 
 /* One that the stream was given. Freed when it has ended and nobody waits for it any more. */
 struct wf_in_stream {
@@ -33,8 +38,10 @@ struct wf_in_stream {
     struct wf_device_comm *comm;
     struct wf_device_event *ready, *done; /* what it comes after; its end */
     bool ended, waited_for;
-    unsigned capture;    /* which it is part of; 0: none */
-    double since;        /* when it was first seen to be the next that ends; 0: not yet */
+    bool is_launch;   /* of a graph */
+    unsigned capture; /* which it is part of; 0: none */
+    double since;     /* when it was first seen to be the next that ends; 0: not yet */
+    struct wf_float_keys keys;
     struct wf_coll what; /* for messages; its arrays of counts may be gone */
 };
 
@@ -57,6 +64,8 @@ static void describe(const struct wf_coll *coll, size_t payload_bytes, char *tex
     wf_free(counts);
 }
 
+/* The communicator is left as it is: the library's own way to abort one may wait for ever, for the
+ * graphs that captured on it. What is in the stream ends with the process. */
 static _Noreturn void die_describing(const struct wf_in_stream *entry, const char *why)
 {
     char what[TEXT_BYTES];
@@ -96,6 +105,13 @@ static void forget_ended(void)
     }
 }
 
+void wf_comm_trim_device(void)
+{
+    if (!wf_device_driver || wf_capture_of_thread) return;
+    forget_ended();
+    if (!given.first) wf_pool_trim_device();
+}
+
 /* Called again and again while the host waits for the device. Time counts from when nothing but
  * peers can be missing: what comes before may take long. */
 static void look_after_oldest(void)
@@ -114,8 +130,7 @@ static void look_after_oldest(void)
     now = wf_monotonic_seconds();
     if (oldest->since == 0) oldest->since = now;
     if (now - oldest->since <= (double)wf_knobs.timeout) return;
-    oldest->comm->library->abort(oldest->comm->state);
-    die_describing(oldest, TOO_LATE);
+    die_describing(oldest, oldest->is_launch ? LAUNCH_TOO_LATE : TOO_LATE);
 }
 
 /* ---- the backend ---- */
@@ -149,7 +164,6 @@ static void issue(const struct wf_in_stream *entry, const struct wf_coll *coll)
     case WF_DEVICE_COMM_FAILED:
         die_describing(entry, why);
     case WF_DEVICE_COMM_BUSY:
-        comm->library->abort(comm->state);
         die_describing(entry, TOO_LATE);
     }
 }
@@ -181,7 +195,7 @@ static void watch_one_launch(void *self, bool after)
     if (!after) {
         launches->now = new_entry(&launches->first);
         launches->now->what.bytes = launches->bytes;
-        launches->now->waited_for = true;
+        launches->now->waited_for = launches->now->is_launch = true;
         wf_device_driver->event_record(launches->now->ready, WF_STREAM_COMPUTE);
         return;
     }
@@ -205,15 +219,18 @@ static void watch_launches(const struct wf_coll *coll)
 static void in_stream_start(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = new_entry(coll);
+    struct wf_coll given_as = *coll;
     int span;
 
+    wf_capture_note_collective();
+    entry->keys = wf_float_keys_make(&given_as);
     entry->capture = wf_capture_number();
     if (entry->capture && entry->comm->capture != entry->capture) watch_launches(coll);
     if (!entry->capture && ++given.count % LOOK_EVERY == 0) forget_ended();
     wf_device_driver->event_record(entry->ready, WF_STREAM_COMPUTE);
     wf_device_driver->stream_wait(WF_STREAM_COMM, entry->ready);
     span = wf_span_open(WF_STREAM_COMM, wf_coll_name(coll->rooted ? WEFT_COLL_REDUCE : coll->kind));
-    issue(entry, coll);
+    issue(entry, &given_as);
     wf_span_close(span);
     wf_device_driver->event_record(entry->done, WF_STREAM_COMM);
     if (entry->capture)
@@ -228,6 +245,7 @@ static void mark_waited_for(struct wf_coll *coll)
     struct wf_in_stream *entry = coll->state;
 
     coll->state = NULL;
+    wf_float_keys_read(&entry->keys, coll->recv);
     entry->waited_for = true;
     free_unless_needed(entry);
 }
@@ -286,6 +304,7 @@ void wf_stream_ordered_open(struct wf_comm *comm, const unsigned char *id)
 {
     struct wf_device_comm *device = comm->device;
 
+    wf_comm_trim_device(); /* its buffers are not the pool's */
     device->library = wf_device_library()->collectives;
     device->state = device->library->open(id, comm->size, comm->rank);
     wait_or_die(comm, "opened");

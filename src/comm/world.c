@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "comm/stream_ordered.h"
+#include "device/capture.h"
 
 struct wf_comm *wf_comm_alloc(const int *world_ranks, int size, int rank, const char *label)
 {
@@ -128,11 +129,13 @@ struct wf_comm *wf_comm_for_ranks(const int *world_ranks, int count, const char 
     return comm;
 }
 
-/* Peers may have made theirs in another order: all take leave before any waits. */
+/* Peers may have made theirs in another order: all take leave before any waits. NCCL waits for the
+ * graphs that captured on a communicator when it is finished. */
 void wf_comm_close_on_device(void)
 {
     struct wf_comm_thread_state *thread = &wf_comm_thread_state;
 
+    wf_graphs_close();
     for (int i = 0; i < thread->n_comms; i++) wf_stream_ordered_finish(thread->comms[i]);
     if (thread->world) wf_stream_ordered_finish(thread->world);
     for (int i = 0; i < thread->n_comms; i++) wf_stream_ordered_close(thread->comms[i]);

@@ -1,7 +1,7 @@
 /*
  * capture.c: captures and graphs of this thread, on the driver's (device_driver.h). It decides when
- * a capture ends and what a launch does on the host; which memory is the graph's is
- * pool_reserve.c's.
+ * a capture ends, what a launch does on the host, and when a graph leaves the device; which memory
+ * is the graph's is pool_reserve.c's.
  */
 #include "device/capture.h"
 
@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/array_grow.h"
+#include "base/error.h"
 #include "base/mem.h"
 #include "device/device.h"
 #include "device/pool_reserve.h"
@@ -21,20 +22,25 @@ struct call {
 };
 
 struct wf_graph {
-    struct wf_device_graph *of_device;
+    struct wf_graph *next, **link;     /* in the list of those that are on the device */
+    struct wf_device_graph *of_device; /* NULL: not yet, or no longer */
     struct wf_reserve *reserve;
     struct call *calls;
     int n_calls, n_parts;
+    bool has_collectives;
 };
 
 struct wf_capture {
     struct wf_graph *graph;
     unsigned number;
-    char why[WHY_BYTES]; /* the graph has no use; empty: it has */
+    char why[WHY_BYTES];   /* the graph has no use; empty: it has */
+    char alone[WHY_BYTES]; /* why this rank has left it, and others may not have; empty: it has not
+                            */
 };
 
 _Thread_local struct wf_capture *wf_capture_of_thread;
 static _Thread_local struct wf_capture begun; /* until wf_capture_end, also when it was left */
+static _Thread_local struct wf_graph *on_device;
 
 unsigned wf_capture_number(void) { return wf_capture_of_thread ? begun.number : 0; }
 
@@ -46,6 +52,7 @@ const char *wf_capture_begin(bool keeps)
     if (!wf_device_driver) return "this rank has no GPU";
     if (!wf_device_driver->graphs) return "the device has no graphs";
     begun.why[0] = 0;
+    begun.alone[0] = 0;
     begun.number++;
     begun.graph = WF_NEW(struct wf_graph);
     begun.graph->reserve = wf_reserve_open(keeps);
@@ -85,36 +92,86 @@ static void launch(struct wf_graph *graph)
     call_around_launch(graph, true);
 }
 
+/* ---- on the device ---- */
+
+static void add_to_device(struct wf_graph *graph)
+{
+    graph->of_device = wf_device_driver->graphs->end();
+    graph->next = on_device;
+    graph->link = &on_device;
+    if (on_device) on_device->link = &graph->next;
+    on_device = graph;
+}
+
+static void remove_from_device(struct wf_graph *graph)
+{
+    wf_device_driver->graphs->free(graph->of_device);
+    wf_reserve_free(graph->reserve);
+    graph->of_device = NULL;
+    graph->reserve = NULL;
+    *graph->link = graph->next;
+    if (graph->next) graph->next->link = graph->link;
+}
+
+void wf_graphs_close(void)
+{
+    while (on_device) remove_from_device(on_device);
+}
+
+bool wf_graph_is_closed(const struct wf_graph *graph) { return !graph->of_device; }
+
 static void run_captured(void)
 {
     wf_capture_of_thread = NULL;
     if (wf_reserve_close(begun.graph->reserve) && !begun.why[0])
         snprintf(begun.why, sizeof begun.why,
                  "it releases a tensor on the GPU that was made before it");
-    begun.graph->of_device = wf_device_driver->graphs->end();
+    add_to_device(begun.graph);
     launch(begun.graph);
 }
 
-#define KEEP_FIRST_REASON(format)                                                                  \
+#define KEEP_FIRST_REASON(text, format)                                                            \
     do {                                                                                           \
         va_list args;                                                                              \
                                                                                                    \
         va_start(args, format);                                                                    \
-        if (!begun.why[0]) vsnprintf(begun.why, sizeof begun.why, format, args);                   \
+        if (!(text)[0]) vsnprintf((text), WHY_BYTES, format, args);                                \
         va_end(args);                                                                              \
     } while (0)
 
 void wf_capture_leave(const char *format, ...)
 {
     if (!wf_capture_of_thread) return;
-    KEEP_FIRST_REASON(format);
+    KEEP_FIRST_REASON(begun.why, format);
     run_captured();
+}
+
+static _Noreturn void die_alone(void)
+{
+    WF_DIE("this rank cannot capture the step, whose collectives other ranks capture: %s; leave "
+           "more memory free, or run the step without a graph on all ranks",
+           begun.alone);
+}
+
+void wf_capture_leave_alone(const char *format, ...)
+{
+    if (!wf_capture_of_thread) return;
+    KEEP_FIRST_REASON(begun.alone, format);
+    if (begun.graph->has_collectives) die_alone();
+    wf_capture_leave("%s", begun.alone);
+}
+
+void wf_capture_note_collective(void)
+{
+    if (!begun.graph) return;
+    if (begun.alone[0]) die_alone();
+    if (wf_capture_of_thread) begun.graph->has_collectives = true;
 }
 
 void wf_capture_forbid(const char *format, ...)
 {
     if (!wf_capture_of_thread) return;
-    KEEP_FIRST_REASON(format);
+    KEEP_FIRST_REASON(begun.why, format);
 }
 
 struct wf_graph *wf_capture_end(char *why, size_t room)
@@ -161,13 +218,14 @@ bool wf_graph_launch(struct wf_graph *graph)
     return true;
 }
 
+bool wf_graph_has_collectives(const struct wf_graph *graph) { return graph->has_collectives; }
+
 void wf_graph_free(struct wf_graph *graph)
 {
     if (!graph) return;
     for (int i = 0; i < graph->n_calls; i++)
         if (graph->calls[i].is.release) graph->calls[i].is.release(graph->calls[i].is.self);
-    wf_device_driver->graphs->free(graph->of_device);
-    wf_reserve_free(graph->reserve);
+    if (graph->of_device) remove_from_device(graph);
     wf_free(graph->calls);
     wf_free(graph);
 }

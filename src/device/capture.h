@@ -59,10 +59,24 @@ void wf_capture_add_call(struct wf_changing_call call);
 void wf_capture_leave(const char *format, ...) WEFT_PRINTF(1, 2);
 void wf_capture_forbid(const char *format, ...) WEFT_PRINTF(1, 2);
 
+/** As wf_capture_leave, for a reason that other ranks need not have. A collective of the step would
+ * then be in the graphs of some ranks and not of all, which would wait for ever: the job ends, here
+ * or where the step comes to one. */
+void wf_capture_leave_alone(const char *format, ...) WEFT_PRINTF(1, 2);
+/** The device is about to be given a collective; it may be captured. */
+void wf_capture_note_collective(void);
+
 /** Run what was captured. gives: a graph; NULL: it has no use, and `why` says why */
 struct wf_graph *wf_capture_end(char *why, size_t room);
 
 /** Take the step again. gives: false: it would be other kernels than those captured, and nothing
  * has happened */
 bool wf_graph_launch(struct wf_graph *graph);
+/** All ranks launch it, or none does. */
+bool wf_graph_has_collectives(const struct wf_graph *graph);
 void wf_graph_free(struct wf_graph *graph);
+
+/** At this rank's end, before communicators that graphs captured on are closed: what is left of
+ * them leaves the device. Such a graph is freed later, and not launched. */
+void wf_graphs_close(void);
+bool wf_graph_is_closed(const struct wf_graph *graph);

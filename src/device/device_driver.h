@@ -98,6 +98,11 @@ struct wf_device_driver {
     /** x / divisor; |x| ^ p. Floats, and of divide integers too. */
     void (*divide)(weft_dtype dtype, size_t count, void *x, int divisor);
     void (*power)(weft_dtype dtype, size_t count, void *x, double p);
+    /** Integers in the order of floats, and back (base/elements/float_key.h): i64 for f64, i32 for
+     * the others. For the library's `collectives` alone. */
+    void (*keys_of_floats)(weft_dtype dtype, bool nan_is_largest, size_t count, void *keys,
+                           const void *x);
+    void (*floats_of_keys)(weft_dtype dtype, size_t count, void *x, const void *keys);
 
     /* ---- order ---- */
 
@@ -121,7 +126,7 @@ struct wf_device_driver {
 };
 
 /* Grows whenever a struct that both sides of a shared object see changes. */
-enum { WF_DEVICE_TABLES = 3 };
+enum { WF_DEVICE_TABLES = 4 };
 
 /** What a shared object offers. */
 struct wf_device_library {

@@ -25,7 +25,7 @@ struct wf_library_calls {
     void *(*calloc)(size_t count, size_t bytes);
     void *(*realloc)(void *old, size_t bytes);
     void (*free)(void *p);
-    void (*give_back_memory)(void); /* memory of the device that no tensor has: wf_pool_trim */
+    void (*give_back_memory)(void); /* memory of the device that no tensor has */
     const struct wf_knobs *knobs;
     const int *log_threshold;
 };

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/settings/knob.h"
+#include "device/capture.h"
 #include "device/library_calls.h"
 #include "device/pool.h"
 
@@ -51,6 +52,13 @@ static void *open_library(char *why)
     return wf_open_object(name, why);
 }
 
+/* Not the pool's caller asks, but a kernel. */
+static void give_back_memory(void)
+{
+    wf_capture_leave_alone("there is no memory for what a kernel needs");
+    wf_pool_trim_device();
+}
+
 static const struct wf_library_calls calls = {
     .fail = wf_fail,
     .fail_local = wf_fail_local,
@@ -62,7 +70,7 @@ static const struct wf_library_calls calls = {
     .calloc = wf_calloc,
     .realloc = wf_realloc,
     .free = wf_free,
-    .give_back_memory = wf_pool_trim,
+    .give_back_memory = give_back_memory,
     .knobs = &wf_knobs,
     .log_threshold = &wf_log_threshold,
 };

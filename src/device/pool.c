@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/recorder.h"
+#include "device/capture.h"
 #include "device/device.h"
 #include "device/pool_internal.h"
 
@@ -64,8 +65,10 @@ static struct wf_block *new_block_trimming_if_full(struct pool *pool, size_t byt
         block = take_cached_or_new_block(pool, size_class, list);
     }
     if (block) return block;
+    wf_capture_leave_alone("there is no memory for %zu bytes", bytes);
     wf_pool_recycle_held(pool, 0);
-    wf_pool_unmap_idle_regions(pool, false);
+    wf_pool_unmap_idle_regions(pool,
+                               list == WF_BLOCKS_DEVICE ? WF_REGIONS_OF_DEVICE : WF_ALL_REGIONS);
     return wf_pool_carve_block(pool, size_class, list);
 }
 
@@ -313,7 +316,14 @@ void wf_pool_trim(void)
 {
     if (!wf_pool_of_thread) return;
     wf_pool_recycle_held(wf_pool_of_thread, 0);
-    wf_pool_unmap_idle_regions(wf_pool_of_thread, false);
+    wf_pool_unmap_idle_regions(wf_pool_of_thread, WF_ALL_REGIONS);
+}
+
+void wf_pool_trim_device(void)
+{
+    if (!wf_pool_of_thread || !wf_device_driver || wf_capture_of_thread) return;
+    wf_pool_recycle_held(wf_pool_of_thread, 0);
+    wf_pool_unmap_idle_regions(wf_pool_of_thread, WF_REGIONS_OF_DEVICE);
 }
 
 /* A block that somebody still holds keeps its region and the pool: a late release must not crash.

@@ -172,4 +172,7 @@ void wf_pool_fail_nth_request(int64_t n);
 
 /** Give all cached blocks back to the system; at thread end also the pool itself. */
 void wf_pool_trim(void);
+/** To the device alone, for others who need memory there. It waits for the device; within a
+ * capture, nothing. */
+void wf_pool_trim_device(void);
 void wf_pool_finalize(void);

@@ -119,9 +119,10 @@ void wf_pool_add_spare_headers(struct pool *pool);
 struct wf_block *wf_pool_carve_block(struct pool *pool, unsigned size_class,
                                      enum wf_block_list list);
 
-/** Give regions back all of whose blocks are idle; `from_source`: only those of the shared source.
- */
-void wf_pool_unmap_idle_regions(struct pool *pool, bool from_source);
+/** Give regions back all of whose blocks are idle: all, those of the shared source, or those of the
+ * device. */
+enum wf_regions { WF_ALL_REGIONS, WF_REGIONS_OF_SOURCE, WF_REGIONS_OF_DEVICE };
+void wf_pool_unmap_idle_regions(struct pool *pool, enum wf_regions which);
 
 /* ---- pool_streams.c ---- */
 

@@ -134,18 +134,21 @@ static void count_idle_blocks(struct pool *pool)
                 header_of_block(b)->region->idle++;
 }
 
-static bool may_unmap(const struct wf_region *region, bool from_source)
+static bool may_unmap(const struct wf_region *region, enum wf_regions which)
 {
-    return region->idle == region->blocks && (!from_source || region->from_source);
+    if (region->idle < region->blocks) return false;
+    if (which == WF_REGIONS_OF_SOURCE) return region->from_source;
+    return which == WF_ALL_REGIONS || region->list == WF_BLOCKS_DEVICE;
 }
 
-static void drop_blocks_of_idle_regions(struct pool *pool, struct wf_block **list, bool from_source)
+static void drop_blocks_of_idle_regions(struct pool *pool, struct wf_block **list,
+                                        enum wf_regions which)
 {
     struct wf_block *block, *next, *kept = NULL;
 
     for (block = *list; block; block = next) {
         next = block->next;
-        if (!may_unmap(header_of_block(block)->region, from_source)) {
+        if (!may_unmap(header_of_block(block)->region, which)) {
             block->next = kept;
             kept = block;
             continue;
@@ -156,7 +159,7 @@ static void drop_blocks_of_idle_regions(struct pool *pool, struct wf_block **lis
     *list = kept;
 }
 
-void wf_pool_unmap_idle_regions(struct pool *pool, bool from_source)
+void wf_pool_unmap_idle_regions(struct pool *pool, enum wf_regions which)
 {
     struct wf_region **at = &pool->regions;
 
@@ -164,11 +167,11 @@ void wf_pool_unmap_idle_regions(struct pool *pool, bool from_source)
     count_idle_blocks(pool);
     for (int list = 0; list < WF_BLOCK_LISTS; list++)
         for (int c = 0; c < CLASSES; c++)
-            drop_blocks_of_idle_regions(pool, &pool->idle[list][c], from_source);
+            drop_blocks_of_idle_regions(pool, &pool->idle[list][c], which);
     while (*at) {
         struct wf_region *region = *at;
 
-        if (!may_unmap(region, from_source)) {
+        if (!may_unmap(region, which)) {
             at = &region->next;
             continue;
         }
@@ -222,7 +225,7 @@ void wf_pool_set_shared_source(const struct wf_mem_source *source)
 
     if (pool->comm_list) {
         wf_pool_recycle_held(pool, 0);
-        wf_pool_unmap_idle_regions(pool, true);
+        wf_pool_unmap_idle_regions(pool, WF_REGIONS_OF_SOURCE);
         orphan_blocks_of_shared_source(pool);
     }
     pool->comm_list = source ? WF_BLOCKS_SHARED : WF_BLOCKS_PRIVATE;

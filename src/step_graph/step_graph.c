@@ -62,14 +62,16 @@ void wf_step_graph_log_reason(weft_step_graph *graph)
                "a step is not launched as a graph: %s", graph->reason);
 }
 
-/* What holds for any step now; NULL: nothing. */
+/* What holds for any step now; NULL: nothing. What watches may do so on this rank alone: with
+ * collectives in the graphs of others, this one's is launched all the same. */
 static const char *reason_why_no_step_can_be_launched(const weft_step_graph *graph)
 {
     if (weft_mesh_device(graph->mesh) != WEFT_CUDA) return "the mesh is not on a GPU";
     if (!weft_mesh_is_member(graph->mesh)) return "this rank is not in the mesh";
     if (wf_capture_of_thread) return "it is part of another step that is being captured";
     if (wf_recorder) return "it is part of a compiled function";
-    if (wf_observed_events) return "a ledger, a trace or a forecast watches it";
+    if (wf_observed_events && !(graph->graph && wf_graph_has_collectives(graph->graph)))
+        return "a ledger, a trace or a forecast watches it";
     return NULL;
 }
 
@@ -142,6 +144,8 @@ weft_tensor *weft_step_graph_run(weft_step_graph *graph, weft_tensor *const *in,
                 "step graph: %d inputs, or no list of them; at most %d", n, MOST_INPUTS);
     for (int i = 0; i < n; i++)
         if (!in[i]) return NULL;
+    WF_NEED_PTR(!graph->graph || !wf_graph_is_closed(graph->graph), WEFT_ERR_STATE,
+                "step graph: it was captured before weft_finalize, and cannot be launched after");
     why = reason_why_no_step_can_be_launched(graph);
     first = !graph->ran;
     if (why) {

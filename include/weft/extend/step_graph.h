@@ -25,7 +25,8 @@ typedef weft_tensor *weft_step_function(weft_tensor *const *in, int n, void *pay
  * A graph of the function. Its first run is an ordinary one, its second captures, later ones
  * launch. Memory that the function takes on the GPU stays the graph's, and what was on the GPU when
  * it was captured stays there, until the graph is released; that comes before the release of the
- * optimizer and the mesh.
+ * optimizer and the mesh. weft_finalize takes what was captured from the GPU: afterwards the graph
+ * is released, and a run fails.
  *
  * ranks: every rank of the mesh; local
  * gives: a graph owned by the caller
@@ -36,7 +37,8 @@ WEFT_API weft_step_graph *weft_step_graph_new(weft_mesh *mesh, weft_step_functio
 /**
  * Take the step with these inputs, at most 8: on the GPU, of the same shapes, dtypes and layouts in
  * each run. Others make it an ordinary one, and so do an open ledger and an open trace, which see
- * no launch.
+ * no launch; but for a graph with collectives in it, which is launched, unseen, whatever watches.
+ * They are open in the first two runs on all ranks alike, or on none.
  *
  * ranks: collective over the mesh where the function is
  * gives: what the function gave, with its elements of this run; borrowed until the next run

@@ -96,14 +96,6 @@ static void close_comm(void *state)
     wf_free(comm);
 }
 
-static void abort_comm(void *state)
-{
-    struct wf_nccl_comm *comm = state;
-
-    if (comm->comm) (void)wf_nccl.CommAbort(comm->comm);
-    wf_free(comm);
-}
-
 const struct wf_device_collectives wf_nccl_collectives = {
     .name = "NCCL",
     .fill_peer_info = fill_peer_info,
@@ -112,5 +104,4 @@ const struct wf_device_collectives wf_nccl_collectives = {
     .issue = wf_nccl_issue,
     .finish = finish,
     .close = close_comm,
-    .abort = abort_comm,
 };

@@ -17,7 +17,6 @@
     F(CommGetAsyncError, (ncclComm_t comm, ncclResult_t * error))                                  \
     F(CommFinalize, (ncclComm_t comm))                                                             \
     F(CommDestroy, (ncclComm_t comm))                                                              \
-    F(CommAbort, (ncclComm_t comm))                                                                \
     F(GroupStart, (void))                                                                          \
     F(GroupEnd, (void))                                                                            \
     F(AllReduce, (const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, \

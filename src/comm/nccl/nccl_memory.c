@@ -4,7 +4,8 @@
  * so that NCCL moves bytes from where they lie to where they go, without buffers of its own
  * between. NCCL asks that of a collective's buffers all are registered or none, on all its ranks:
  * so every region is, and the first use decides when. Versions before 2.28.9 and machines without
- * NCCL have cudaMalloc's memory, unregistered.
+ * NCCL have cudaMalloc's memory, unregistered, and so has a rank whose first ncclMemAlloc fails;
+ * after one that did not, another kind of memory beside it would be mixed.
  *
  * A region is deregistered before it is unmapped, or before the communicator is finished.
  */
@@ -42,7 +43,7 @@ struct region {
 static _Thread_local struct {
     struct region *items;
     int n;
-    bool told;
+    bool nccl_gives; /* ncclMemAlloc has */
 } regions;
 
 /* The driver's own; written once, when the shared object is opened. */
@@ -145,29 +146,32 @@ void wf_nccl_deregister_all(struct wf_nccl_comm *comm)
 
 /* ---- the driver's ---- */
 
-/* Also where there is no memory, which NCCL calls an error like others: then CUDA says so. */
+/* The first one may fail for want of memory, which NCCL calls an error like others: then CUDA says
+ * so. */
 static void *cuda_malloc_instead(size_t bytes, ncclResult_t refused)
 {
+    static _Thread_local bool told;
     void *p = cuda_map(bytes);
 
-    if (p && refused != ncclSuccess && !regions.told) {
+    if (p && !told)
         WF_LOG(WF_LOG_WARN, "comm", "memory of collectives is cudaMalloc's: ncclMemAlloc: %s",
                wf_nccl.GetErrorString(refused));
-        regions.told = true;
-    }
+    told |= p != NULL;
     return p;
 }
 
+/* NULL: the pool gives back what is idle, and asks again. */
 static void *map(size_t bytes)
 {
     ncclResult_t result;
     void *p = NULL;
 
-    if (!nccl_registers()) return cuda_malloc_instead(bytes, ncclSuccess);
+    if (!nccl_registers()) return cuda_map(bytes);
     result = wf_nccl.MemAlloc(&p, bytes);
+    regions.nccl_gives |= result == ncclSuccess;
     if (result != ncclSuccess) {
         (void)cudaGetLastError();
-        p = cuda_malloc_instead(bytes, result);
+        p = regions.nccl_gives ? NULL : cuda_malloc_instead(bytes, result);
     }
     if (p) insert_region(p, bytes, result == ncclSuccess);
     return p;

@@ -414,6 +414,7 @@ static enum verdict agree_on_verdict(struct wf_list_graph *graph, enum verdict v
 
 static enum verdict prepare(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
+    wf_comm_trim_device(); /* a capture that lacks memory cannot be left on one rank */
     if (!find_places(graph, run)) return NEVER;
     return storages_meet(graph, run) ? NOT_NOW : READY;
 }
@@ -446,6 +447,10 @@ bool wf_list_graph_run(struct wf_list_graph *graph, const struct wf_program_run 
         return false;
     }
     if (!graph->captured) return capture(graph, run);
+    if (wf_graph_is_closed(graph->captured)) {
+        give_up(graph, "weft_finalize came after its capture");
+        return false;
+    }
     if (!fixed_addresses_are_unchanged(graph, run) || storages_meet(graph, run)) return false;
     copy_inputs_in(graph, run);
     if (!wf_graph_launch(graph->captured)) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/cuda/kernel_services.h"
+#include "device/cuda/library_calls.h"
 
 enum { ERROR_TEXT = 256 };
 
@@ -18,6 +19,14 @@ void wf_cuda_format_error(char *text, size_t room, cudaError_t error)
 {
     snprintf(text, room, "%s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
     (void)cudaGetLastError();
+}
+
+bool wf_cuda_give_back_after(cudaError_t error)
+{
+    if (error != cudaErrorMemoryAllocation) return false;
+    (void)cudaGetLastError();
+    wf_library_give_back_memory();
+    return true;
 }
 
 static _Noreturn void die(cudaError_t error, int of_call, const char *call)

@@ -62,13 +62,22 @@ static void begin(void)
     state.count++;
 }
 
+/* It takes memory of the device, and the pool may have all of it. */
+static void instantiate(struct wf_device_graph *g)
+{
+    cudaError_t error = cudaGraphInstantiate(&g->executable, g->graph, 0);
+
+    if (wf_cuda_give_back_after(error)) error = cudaGraphInstantiate(&g->executable, g->graph, 0);
+    wf_cuda_check(error, "cudaGraphInstantiate");
+}
+
 static struct wf_device_graph *end(void)
 {
     struct wf_device_graph *g = state.capturing;
 
     order_streams(g, WF_STREAM_COMM, WF_STREAM_COMPUTE);
     WF_CUDA_CHECK(cudaStreamEndCapture(wf_cuda_stream(WF_STREAM_COMPUTE), &g->graph));
-    WF_CUDA_CHECK(cudaGraphInstantiate(&g->executable, g->graph, 0));
+    instantiate(g);
     state.capturing = NULL;
     state.mode = LAUNCH;
     return g;
@@ -131,6 +140,8 @@ cudaError_t wf_cuda_launch(const void *kernel, dim3 grid, dim3 block, void **arg
                                                           .sharedMemBytes = (unsigned)shared,
                                                           .kernelParams = arguments});
     error = cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+    if (wf_cuda_give_back_after(error)) /* a kernel's first launch may load it */
+        error = cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
     return error == cudaSuccess && state.mode == NOTE_NODE ? note_node(stream) : error;
 }
 

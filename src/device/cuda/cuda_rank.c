@@ -178,11 +178,7 @@ static void grow_scratch(size_t bytes)
     drop_scratch();
     rank.scratch_bytes = round_up_to_power_of_two(bytes);
     error = cudaMalloc(&rank.scratch, rank.scratch_bytes);
-    if (error == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError();
-        wf_library_give_back_memory();
-        error = cudaMalloc(&rank.scratch, rank.scratch_bytes);
-    }
+    if (wf_cuda_give_back_after(error)) error = cudaMalloc(&rank.scratch, rank.scratch_bytes);
     if (error == cudaErrorMemoryAllocation)
         WF_DIE("CUDA: no memory on the GPU for %zu bytes that a kernel needs", rank.scratch_bytes);
     wf_cuda_check(error, "cudaMalloc");

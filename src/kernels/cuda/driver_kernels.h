@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <weft/dtype.h>
@@ -21,3 +22,8 @@ void wf_cuda_fill_elements(void *to, const void *element, size_t element_bytes, 
  *  1/2 and 2. */
 void wf_cuda_divide_elements(weft_dtype dtype, size_t count, void *x, int divisor);
 void wf_cuda_power_elements(weft_dtype dtype, size_t count, void *x, double p);
+
+/** Integers in the order of floats, and back (base/elements/float_key.h). */
+void wf_cuda_keys_of_floats(weft_dtype dtype, bool nan_is_largest, size_t count, void *keys,
+                            const void *x);
+void wf_cuda_floats_of_keys(weft_dtype dtype, size_t count, void *x, const void *keys);

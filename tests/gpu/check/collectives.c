@@ -1,7 +1,8 @@
 /*
  * collectives.c: a tensor goes from every placement to every other on the GPUs and is the same
- * afterwards; how fast a large one goes.
+ * afterwards, a NaN too; how fast a large one goes.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "gpu/check/check.h"
@@ -58,6 +59,58 @@ static void check_shape(weft_mesh *mesh, int64_t rows, int64_t columns)
     }
 }
 
+/* ---- maxima and minima ---- */
+
+enum { NUMBERS = 96 };
+
+/* What a rank has: number after number, and a NaN in every third place on one rank, another in
+ * each. */
+static float term(int rank, int i)
+{
+    return i % 3 == 1 && i / 3 % weft_world_size() == rank ? NAN : (float)(i + rank);
+}
+
+/* Elements that are wrong; -1: it failed. */
+static double count_wrong(weft_tensor *result, bool largest)
+{
+    double got[NUMBERS], wrong = 0;
+
+    if (!result || weft_read_f64(result, got, NUMBERS) != WEFT_OK) return -1;
+    for (int i = 0; i < NUMBERS; i++) {
+        bool nan = i % 3 == 1;
+
+        wrong += nan ? !isnan(got[i]) : got[i] != i + (largest ? weft_world_size() - 1 : 0);
+    }
+    return wrong;
+}
+
+/* A NaN stays whichever rank has it: NCCL itself would lose it. */
+static void check_extremes(weft_mesh *mesh, weft_dtype dtype, const char *from)
+{
+    weft_device before = weft_set_default_device(WEFT_CUDA);
+    weft_scope *scope = weft_scope_open();
+    float mine[NUMBERS];
+    weft_tensor *t;
+    double wrong;
+
+    for (int i = 0; i < NUMBERS; i++) mine[i] = term(weft_world_rank(), i);
+    t = weft_cast(weft_from_data(WEFT_F32, (int64_t[]){NUMBERS}, 1, mine), dtype);
+    t = weft_from_local(t, mesh, weft_placements(mesh, from), NULL);
+    wrong = count_wrong(redistributed(t, "R"), from[3] == 'a');
+    if (wrong < 0)
+        report_failure("collectives", "redistribution keeps values", "NaN: %s of %s", from,
+                       weft_dtype_name(dtype));
+    else
+        report_add((struct report_line){.group = "collectives",
+                                        .figure = "wrong elements",
+                                        .bound = REPORT_AT_MOST,
+                                        .value = wrong,
+                                        .claim = "redistribution keeps values"},
+                   "NaN: %s of %s", from, weft_dtype_name(dtype));
+    weft_scope_close(scope);
+    weft_set_default_device(before);
+}
+
 /* ---- speed ---- */
 
 struct move {
@@ -94,6 +147,12 @@ void check_collectives(weft_mesh *mesh)
 {
     check_shape(mesh, 64, 48);
     check_shape(mesh, 37, 5);
+    for (int i = 0; i < 4; i++) {
+        weft_dtype dtype = (weft_dtype[]){WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16}[i];
+
+        check_extremes(mesh, dtype, "P(max)");
+        check_extremes(mesh, dtype, "P(min)");
+    }
     measure(mesh, "P", "R");
     measure(mesh, "S(0)", "R");
     measure(mesh, "P", "S(0)");

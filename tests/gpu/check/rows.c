@@ -137,6 +137,16 @@ static weft_status fill_randint(weft_tensor *t, weft_generator *g)
     return weft_randint_(t, -7, 90, g);
 }
 
+static weft_status fill_trunc_normal(weft_tensor *t, weft_generator *g)
+{
+    return weft_trunc_normal_(t, 0.5, 2, -1, 1.5, g);
+}
+
+static weft_status fill_geometric(weft_tensor *t, weft_generator *g)
+{
+    return weft_geometric_(t, 0.3, g);
+}
+
 static weft_status fill_dropped(weft_tensor *t, weft_generator *g)
 {
     weft_status status = weft_fill_(t, 1);
@@ -170,10 +180,9 @@ void check_random(void)
     static const struct {
         const char *name;
         fill *draw;
-    } draws[] = {{"uniform", fill_uniform},
-                 {"normal", fill_normal},
-                 {"randint", fill_randint},
-                 {"dropout", fill_dropped}};
+    } draws[] = {{"uniform", fill_uniform},     {"normal", fill_normal},
+                 {"randint", fill_randint},     {"trunc_normal", fill_trunc_normal},
+                 {"geometric", fill_geometric}, {"dropout", fill_dropped}};
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
 
     for (size_t i = 0; i < sizeof draws / sizeof *draws; i++)

@@ -73,6 +73,7 @@ static weft_status train(weft_mesh *mesh, double *losses, char *reason, size_t r
     return status;
 }
 
+/* Of three ranks on NCCL may add in another order in a graph. */
 static void check_graph(weft_mesh *mesh, const double *want)
 {
     double got[STEPS], difference = 0;
@@ -91,7 +92,7 @@ static void check_graph(weft_mesh *mesh, const double *want)
                                     .figure = "difference of losses",
                                     .bound = REPORT_AT_MOST,
                                     .value = difference,
-                                    .limit = 0,
+                                    .limit = weft_world_size() <= 2 ? 0 : 1e-5,
                                     .claim = of_graph},
                "small GPT as a graph");
 }

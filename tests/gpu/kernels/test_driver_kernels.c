@@ -173,4 +173,36 @@ WT_UNIT(power__is_of_the_size)
     }
 }
 
+/* Their order is that of the floats, with every NaN at the end that is asked for. */
+WT_UNIT(float_keys__are_in_the_order_of_floats)
+{
+    static const double in_order[] = {-INFINITY, -1e9,    -3,  -1, -0x1p-14, -0x1p-24, -0.0,    0.0,
+                                      0x1p-24,   0x1p-14, 0.5, 1,  2,        65504,    INFINITY};
+    enum { N = sizeof in_order / sizeof *in_order };
+
+    for (int c = 0; c < 2 * FLOAT_DTYPES; c++) {
+        weft_dtype dtype = float_dtypes[c / 2];
+        size_t element = weft_dtype_size(dtype);
+        bool largest = c % 2;
+        _Alignas(16) char from[8 * (N + 1)], to[8 * (N + 1)];
+        int64_t wide[N + 1];
+        int32_t narrow[N + 1];
+
+        for (int i = 0; i < N; i++)
+            wf_dtypes[dtype].store(from + (size_t)(largest ? i : i + 1) * element, in_order[i]);
+        wf_dtypes[dtype].store(from + (size_t)(largest ? N : 0) * element, NAN);
+        wf_cuda_keys_of_floats(dtype, largest, N + 1, dtype == WEFT_F64 ? (void *)wide : narrow,
+                               from);
+        wf_cuda_floats_of_keys(dtype, N + 1, to, dtype == WEFT_F64 ? (void *)wide : narrow);
+        for (int i = 0; i <= N; i++) {
+            double x = wf_dtypes[dtype].load(from + (size_t)i * element),
+                   y = wf_dtypes[dtype].load(to + (size_t)i * element);
+
+            ck_assert(isnan(x) ? isnan(y) : x == y && signbit(x) == signbit(y));
+            if (i)
+                ck_assert(dtype == WEFT_F64 ? wide[i - 1] <= wide[i] : narrow[i - 1] <= narrow[i]);
+        }
+    }
+}
+
 int main(void) { return wt_unit_main("driver_kernels"); }

@@ -327,6 +327,25 @@ static void sum_with_registered(rank &r, bool a, bool b)
 static void half_registered(rank &r) { sum_with_registered(r, true, false); }
 static void mixed_ranks(rank &r) { sum_with_registered(r, r.number != 1, r.number != 1); }
 
+/* Rank 1 launches it in a graph, the others as it is. */
+static void captured_on_some(rank &r)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+
+    if (r.number != 1) {
+        ask_for_sum(r, count);
+        return;
+    }
+    CHECK(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeRelaxed));
+    BEGIN(ncclAllReduce(r.a, r.b, count, ncclFloat32, ncclSum, r.comm, r.stream));
+    wait_until_ready(r.comm);
+    CHECK(cudaStreamEndCapture(r.stream, &graph));
+    CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    CHECK(cudaGraphLaunch(executable, r.stream));
+    CHECK(cudaStreamSynchronize(r.stream));
+}
+
 /* ---- ranks ---- */
 
 static const struct {
@@ -361,7 +380,8 @@ static const struct {
              {"deregistered_twice", deregistered_twice},
              {"other_comm", other_comm},
              {"half_registered", half_registered},
-             {"mixed_ranks", mixed_ranks}};
+             {"mixed_ranks", mixed_ranks},
+             {"captured_on_some", captured_on_some}};
 
 static void run_rank(int number, void (*body)(rank &r))
 {

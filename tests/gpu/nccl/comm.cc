@@ -33,6 +33,8 @@ static long polls_of_policy()
     }
 }
 
+bool has_graphs(ncclComm_t comm) { return comm->held_by_graphs.use_count() > 1; }
+
 void check_usable(ncclComm_t comm, const char *what)
 {
     if (std::find(comms.begin(), comms.end(), comm) == comms.end() || comm->state == comm->ended)
@@ -181,6 +183,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return nccl_call(__func__, [&](locked &lock) {
         check_usable(comm, "ncclCommFinalize");
         if (open_groups()) refuse("ncclCommFinalize: a group is open");
+        if (has_graphs(comm))
+            refuse("ncclCommFinalize: a graph that captured on the communicator is still there");
         comm->state = comm->finishing;
         if (!comm->blocking) return ncclInProgress;
         for (auto &part : comm->parts)
@@ -204,15 +208,17 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     });
 }
 
-/* What is in the streams ends without its work. */
+/* What is in the streams ends without its work. Of a communicator with graphs it waits for ever, as
+ * nobody destroys them meanwhile. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    return nccl_call(__func__, [&](locked &) {
+    return nccl_call(__func__, [&](locked &lock) {
         if (std::find(comms.begin(), comms.end(), comm) == comms.end() ||
             comm->state == comm->ended)
             refuse("ncclCommAbort: no communicator, or one that was destroyed");
         for (auto &part : comm->parts)
             if (!part->done) stand_in::cancel(part.get());
+        while (has_graphs(comm)) came.wait(lock);
         comm->state = comm->ended;
         forget_registered(comm);
         return ncclSuccess;

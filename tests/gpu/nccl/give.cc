@@ -19,6 +19,14 @@ static void check_registered(const request &a, const request &b)
                a.registered ? b.comm->rank : a.comm->rank);
 }
 
+/* A collective that one rank has in a graph all ranks have. */
+static void check_captured(const request &a, const request &b)
+{
+    if (a.captured != b.captured)
+        refuse("%s: rank %d launches it in a graph, rank %d does not", describe(a).c_str(),
+               a.captured ? a.comm->rank : b.comm->rank, a.captured ? b.comm->rank : a.comm->rank);
+}
+
 /* What all ranks have to say alike. */
 static void check_alike(const request &a, const request &b)
 {
@@ -27,6 +35,7 @@ static void check_alike(const request &a, const request &b)
     if (a.kind == b.kind && a.count == b.count && a.type == b.type && a.peer == b.peer &&
         (!reduces || a.op == b.op)) {
         check_registered(a, b);
+        check_captured(a, b);
         return;
     }
     refuse("rank %d asks for %s, rank %d for %s", a.comm->rank, describe(a).c_str(), b.comm->rank,
@@ -71,6 +80,7 @@ static void match(exchange_part *a, size_t i, exchange_part *b, size_t j)
         refuse("rank %d asks for %s, rank %d for %s", x.comm->rank, describe(x).c_str(),
                y.comm->rank, describe(y).c_str());
     check_registered(x, y);
+    check_captured(x, y);
     a->transfers[i].other = b;
     a->transfers[i].number = j;
     b->transfers[j].other = a;
@@ -119,11 +129,14 @@ static void capture(ncclComm_t comm, const std::vector<request> &requests)
 {
     stand_in::operation node("NCCL", nullptr);
 
-    node.give = [=](CUstream_st *stream, locked &lock) {
+    node.give = [=, held = comm->held_by_graphs](CUstream_st *stream, locked &lock) {
         std::vector<request> now = requests;
 
         check_usable(comm, "a launch of a graph");
-        for (auto &r : now) r.stream = stream;
+        for (auto &r : now) {
+            r.stream = stream;
+            r.captured = true;
+        }
         give(comm, now, lock);
     };
     (void)stand_in::capture_operation(requests[0].stream, std::move(node));

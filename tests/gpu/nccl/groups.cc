@@ -149,42 +149,42 @@ ncclResult_t ncclGroupEnd(void)
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({all_reduce, from, to, count, type, op, 0, comm, stream, false});
+    return ask({all_reduce, from, to, count, type, op, 0, comm, stream, false, false});
 }
 
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({all_gather, from, to, count, type, ncclSum, 0, comm, stream, false});
+    return ask({all_gather, from, to, count, type, ncclSum, 0, comm, stream, false, false});
 }
 
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({reduce_scatter, from, to, count, type, op, 0, comm, stream, false});
+    return ask({reduce_scatter, from, to, count, type, op, 0, comm, stream, false, false});
 }
 
 ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({reduce, from, to, count, type, op, root, comm, stream, false});
+    return ask({reduce, from, to, count, type, op, root, comm, stream, false, false});
 }
 
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({broadcast, from, to, count, type, ncclSum, root, comm, stream, false});
+    return ask({broadcast, from, to, count, type, ncclSum, root, comm, stream, false, false});
 }
 
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    return ask({send, from, nullptr, count, type, ncclSum, peer, comm, stream, false});
+    return ask({send, from, nullptr, count, type, ncclSum, peer, comm, stream, false, false});
 }
 
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    return ask({recv, nullptr, to, count, type, ncclSum, peer, comm, stream, false});
+    return ask({recv, nullptr, to, count, type, ncclSum, peer, comm, stream, false, false});
 }
 }

@@ -47,6 +47,13 @@ static void set(__half &to, float value) { to = __float2half(value); }
 
 template <class T, class V> static void set(T &to, V value) { to = static_cast<T>(value); }
 
+/* Of two numbers that are not both NaN, NaN is the one that goes: fmax and fmin. */
+template <class V> static V extreme(V a, V b, bool larger)
+{
+    if (a != a || b != b) return a != a ? b : a;
+    return (a > b) == larger ? a : b;
+}
+
 template <class V> static V combine(ncclRedOp_t op, V a, V b)
 {
     switch (op) {
@@ -55,9 +62,9 @@ template <class V> static V combine(ncclRedOp_t op, V a, V b)
     case ncclProd:
         return static_cast<V>(a * b);
     case ncclMax:
-        return std::max(a, b);
+        return extreme(a, b, true);
     case ncclMin:
-        return std::min(a, b);
+        return extreme(a, b, false);
     default:
         refuse("reduction %d is one that the stand-in does not know", op);
     }

@@ -45,6 +45,7 @@ struct request {
     ncclComm_t comm;
     cudaStream_t stream;
     bool registered; /* the memory, with the communicator */
+    bool captured;   /* a launch of a graph gives it */
 };
 
 size_t bytes_of(ncclDataType_t type);
@@ -92,6 +93,9 @@ void give(ncclComm_t comm, const std::vector<request> &requests, locked &lock);
 
 /** Begin it: at once, or in a later poll of a communicator that does not block. */
 ncclResult_t begin(ncclComm_t comm, const std::vector<request> &requests, locked &lock);
+/** A graph that captured on it is still there: NCCL waits for its end, whatever ends the
+ * communicator. */
+bool has_graphs(ncclComm_t comm);
 /** Refuse what nobody may do with the communicator now. */
 void check_usable(ncclComm_t comm, const char *what);
 /** Whether p lies in memory that is registered with the communicator. */
@@ -113,4 +117,6 @@ struct ncclComm {
     long polls_left; /* before what was asked for is in the stream */
     std::vector<std::vector<nccl_stand_in::request>> asked;
     std::vector<std::shared_ptr<nccl_stand_in::stream_part>> parts;
+    /* Each graph that captured on it has one too, until it is destroyed. */
+    std::shared_ptr<char> held_by_graphs = std::make_shared<char>();
 };

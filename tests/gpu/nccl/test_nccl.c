@@ -3,14 +3,17 @@
  * and NCCL are stand-ins; what streams and communicators are like is the environment's.
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
- *     cases: collectives (unless told), order, many, registered, no_memory, missing, graphs,
- * missing_in_graph
+ *     cases: collectives (unless told), order, many, registered, no_memory, refused_once, missing,
+ * graphs, missing_in_graph, graph_left, lacks_memory_before, lacks_memory_after,
+ * lacks_memory_alone, extremes
  */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elements/dtype.h"
 #include "base/error.h"
 #include "base/settings/knob.h"
 #include "comm/comm_cases.h"
@@ -19,9 +22,13 @@
 #include "device/device.h"
 #include "device/pool.h"
 
+static _Thread_local struct wf_graph *left_graph; /* at the end of the rank */
+
 static void finish_rank(void)
 {
     wf_comm_close_on_device();
+    if (left_graph && !wf_graph_is_closed(left_graph)) WF_DIE("a graph is left on the device");
+    wf_graph_free(left_graph);
     wf_pool_finalize();
     wf_device_finalize();
 }
@@ -192,6 +199,21 @@ static int no_memory(void *payload)
     return failed;
 }
 
+/* The environment makes the second region's ncclMemAlloc fail, once. */
+static int refused_once(void *payload)
+{
+    struct wf_block *first, *second;
+
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    first = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
+    second = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
+    if (!first || !second) return 1;
+    wf_block_release(first);
+    wf_block_release(second);
+    return 0;
+}
+
 /* ---- more at the end than events rest ---- */
 
 /* All are waited for by the stream alone: the communicator is closed while none is known to have
@@ -267,8 +289,11 @@ static void set(struct wf_block *block, float value)
     wf_block_release(from);
 }
 
+/* What is done with the graph in the end. */
+enum end { FREED, LEFT, LAST_MISSED };
+
 /* Launches; but for one rank's, when the last is to be missed. */
-static int launch_graphs(bool all)
+static int launch_graphs(enum end end)
 {
     struct wf_block *a, *sum, *total, *copy;
     struct wf_graph *graph;
@@ -286,12 +311,15 @@ static int launch_graphs(bool all)
     failed += expect(total, ranks * ranks, "the sum of the capture");
     for (int i = 2; i < 5; i++) {
         set(a, (float)i);
-        if (!all && i == 4 && wf_comm_rank(wf_comm_world()) == 1) break;
+        if (end == LAST_MISSED && i == 4 && wf_comm_rank(wf_comm_world()) == 1) break;
         failed += !wf_graph_launch(graph);
         failed += expect(total, (float)i * ranks * ranks, "the sum of a launch");
         failed += expect(copy, (float)i, "what is copied beside it");
     }
-    wf_graph_free(graph);
+    if (end == LEFT)
+        left_graph = graph;
+    else
+        wf_graph_free(graph);
     wf_block_release(a);
     wf_block_release(sum);
     wf_block_release(total);
@@ -302,13 +330,182 @@ static int launch_graphs(bool all)
 static int graphs(void *payload)
 {
     (void)payload;
-    return launch_graphs(true);
+    return launch_graphs(FREED);
 }
 
 static int missing_in_graph(void *payload)
 {
     (void)payload;
-    return launch_graphs(false);
+    return launch_graphs(LAST_MISSED);
+}
+
+/* The end of the rank comes before that of the graph. */
+static int graph_left(void *payload)
+{
+    (void)payload;
+    return launch_graphs(LEFT);
+}
+
+/* Of a GPU of 64 MiB. Captured, it has no room beside what is idle. */
+static bool take_most(void)
+{
+    struct wf_block *block = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
+
+    if (block) wf_block_release(block);
+    return block != NULL;
+}
+
+/* One rank has no memory left in a capture, before its first collective or after it. */
+static int lacks_memory(bool after)
+{
+    struct wf_block *a, *sum;
+    struct wf_coll coll;
+    char why[512] = "";
+
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    a = numbers(1);
+    sum = numbers(0);
+    coll = sum_of(a, sum);
+    wf_comm_run(&coll);
+    if (!take_most() || wf_capture_begin(true)) return 1;
+    if (after) wf_comm_run(&coll);
+    if (wf_comm_rank(wf_comm_world()) == 1 && !take_most()) return 1;
+    wf_comm_run(&coll);
+    wf_graph_free(wf_capture_end(why, sizeof why));
+    return expect(sum, 0, "what never comes");
+}
+
+static int lacks_memory_before(void *payload)
+{
+    (void)payload;
+    return lacks_memory(false);
+}
+
+static int lacks_memory_after(void *payload)
+{
+    (void)payload;
+    return lacks_memory(true);
+}
+
+/* Alone, a rank leaves the capture and goes on. */
+static int lacks_memory_alone(void *payload)
+{
+    struct wf_block *a, *b;
+    char why[512] = "";
+    int failed;
+
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    a = numbers(1);
+    b = numbers(0);
+    if (!take_most() || wf_capture_begin(true)) return 1;
+    wf_device_copy(WEFT_CUDA, b->data, a->data, COUNT * sizeof(float));
+    failed = !take_most();
+    failed += wf_capture_end(why, sizeof why) || !strstr(why, "there is no memory for");
+    failed += expect(b, 1, "what was captured");
+    wf_block_release(a);
+    wf_block_release(b);
+    return failed;
+}
+
+/* ---- maxima and minima ---- */
+
+enum { EXTREMES = 600 };
+
+/* Of a rank; some ranks have a NaN in some places, one an infinity in one. */
+static double term(int rank, int size, int i)
+{
+    if (i % 8 == 3 && i / 8 % size == rank) return NAN;
+    if (i == 4) return rank ? -INFINITY : INFINITY;
+    return (rank * 7 + i * 3) % 11 - 5;
+}
+
+static double extreme_of_ranks(weft_reduce reduce, int size, int i)
+{
+    double most = term(0, size, i);
+
+    for (int rank = 1; rank < size; rank++) {
+        double x = term(rank, size, i);
+
+        if (isnan(x) || (reduce == WEFT_MAX ? x > most : x < most)) most = x;
+    }
+    return i % 8 == 3 ? NAN : most;
+}
+
+/* The last one has more. */
+static size_t part_of(int rank, int size)
+{
+    size_t half = EXTREMES / 2 / (size_t)size;
+
+    if (rank == size - 1) return EXTREMES - (size_t)rank * half;
+    return half;
+}
+
+static int expect_extremes(const struct wf_coll *coll, const void *recv, int first, size_t count)
+{
+    const char *got = recv;
+    size_t element = weft_dtype_size(coll->dtype);
+    int size = wf_comm_size(coll->comm);
+
+    for (size_t i = 0; i < count; i++) {
+        double want = extreme_of_ranks(coll->reduce, size, first + (int)i);
+        double is = wf_dtypes[coll->dtype].load(got + i * element);
+
+        if (isnan(want) ? isnan(is) : is == want) continue;
+        WF_FAIL(WEFT_ERR_STATE, "%s, reduction %d: element %zu is %g, not %g",
+                weft_dtype_name(coll->dtype), (int)coll->reduce, i, is, want);
+        return 1;
+    }
+    return 0;
+}
+
+static int run_extremes(struct wf_coll coll, const size_t *counts)
+{
+    size_t element = weft_dtype_size(coll.dtype), bytes = EXTREMES * element, first = 0;
+    struct wf_block *from = wf_block_new_on(WEFT_CUDA, bytes, WF_MEM_COMM);
+    struct wf_block *to = wf_block_new_on(WEFT_CUDA, bytes, WF_MEM_COMM);
+    bool whole = coll.kind == WEFT_COLL_ALL_REDUCE;
+    int me = wf_comm_rank(coll.comm), failed;
+    char host[EXTREMES * sizeof(double)];
+
+    for (int i = 0; i < EXTREMES; i++)
+        wf_dtypes[coll.dtype].store(host + (size_t)i * element,
+                                    term(me, wf_comm_size(coll.comm), i));
+    wf_device_upload(WEFT_CUDA, from->data, host, bytes);
+    coll.count = EXTREMES;
+    coll.send_counts = counts;
+    coll.send = from->data;
+    coll.recv = to->data;
+    wf_comm_run(&coll);
+    for (int rank = 0; rank < me; rank++) first += whole ? 0 : counts[rank];
+    wf_device_download(WEFT_CUDA, host, to->data, bytes, "a test");
+    failed = expect_extremes(&coll, host, (int)first, whole ? EXTREMES : counts[me]);
+    wf_block_release(from);
+    wf_block_release(to);
+    return failed;
+}
+
+/* A NaN stays, as in host memory: NCCL loses it. */
+static int extremes(void *payload)
+{
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
+    struct wf_comm *world = wf_comm_world();
+    int size = wf_comm_size(world), failed = 0;
+    size_t counts[16];
+
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    for (int rank = 0; rank < size; rank++) counts[rank] = part_of(rank, size);
+    for (int i = 0; i < 16; i++) {
+        struct wf_coll coll = {.kind = i & 1 ? WEFT_COLL_ALL_REDUCE : WEFT_COLL_REDUCE_SCATTER,
+                               .comm = world,
+                               .device = WEFT_CUDA,
+                               .dtype = dtypes[i / 4],
+                               .reduce = i & 2 ? WEFT_MAX : WEFT_MIN};
+
+        failed += run_extremes(coll, counts);
+    }
+    return failed + check_backend(world);
 }
 
 /* What a script tells from a crash. */
@@ -324,9 +521,15 @@ int main(int argc, char **argv)
                  {"many", many},
                  {"registered", registered},
                  {"no_memory", no_memory},
+                 {"refused_once", refused_once},
                  {"missing", missing},
                  {"graphs", graphs},
-                 {"missing_in_graph", missing_in_graph}};
+                 {"missing_in_graph", missing_in_graph},
+                 {"graph_left", graph_left},
+                 {"lacks_memory_before", lacks_memory_before},
+                 {"lacks_memory_after", lacks_memory_after},
+                 {"lacks_memory_alone", lacks_memory_alone},
+                 {"extremes", extremes}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 

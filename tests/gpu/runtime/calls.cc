@@ -41,7 +41,8 @@ void set_sticky_error(cudaError_t error)
     if (sticky_error == cudaSuccess) sticky_error = error;
 }
 
-/* The error of the call that WT_CUDA_FAIL asks for: N or N:ERROR. */
+/* The error of the call that WT_CUDA_FAIL asks for: N or N:ERROR; NAME:ERROR: the first of that
+ * name. */
 static cudaError_t planned_error(const char *name)
 {
     static const char *plan = getenv("WT_CUDA_FAIL");
@@ -50,8 +51,13 @@ static cudaError_t planned_error(const char *name)
                             ? cudaErrorMemoryAllocation
                             : cudaErrorUnknown;
 
+    static bool failed;
+    bool is_named = colon && strncmp(plan, name, static_cast<size_t>(colon - plan)) == 0 &&
+                    !name[colon - plan] && !failed;
+
     calls++;
-    if (!plan || atol(plan) != calls) return cudaSuccess;
+    if (!plan || (atol(plan) != calls && !is_named)) return cudaSuccess;
+    failed = true;
     if (colon) error = static_cast<cudaError_t>(atoi(colon + 1));
     fprintf(stderr, "cudart stand-in: call %ld, %s, fails with error %d\n", calls, name, error);
     return error;

@@ -345,6 +345,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
     return api_call(__func__, [&](locked &) {
         if (!known(graph)) return cudaErrorInvalidValue;
+        for (auto &node : graph->nodes) node->work.give = nullptr; /* with what it holds */
         graphs.erase(std::find(graphs.begin(), graphs.end(), graph));
         return cudaSuccess;
     });
@@ -356,6 +357,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
     return api_call(__func__, [&](locked &) {
         if (!known(executable)) return cudaErrorInvalidValue;
         executable->destroyed = true;
+        executable->works.clear();
         return cudaSuccess;
     });
 }

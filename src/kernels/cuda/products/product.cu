@@ -29,7 +29,7 @@ int64_t tiles_of(const product_shape &s, int64_t side)
     return tiles_along(s.m, side) * tiles_along(s.n, side) * s.batches;
 }
 
-/* From the shape alone, so that a product has the same bits on every device. */
+/* From the shape alone: the bits of a product are the same on all devices of an architecture. */
 int splits_of(const product_shape &s, int64_t tiles)
 {
     int64_t least = tiles_along(s.k, LONGEST_SPLIT), splits = WANTED_TILES / tiles;

@@ -7,7 +7,7 @@
  * (columns); elsewhere a warp or a block has one output and its threads lie along what is reduced
  * (lines). Where that makes few blocks, what is reduced is split: every piece leaves a partial
  * result in scratch, and combine_pieces takes them in order. How a call is split follows from its
- * shape alone, so its bits are the same on every device.
+ * shape alone, so its bits are the same on every device of one architecture.
  *
  * An op maps an element, with the number of its output where it has one, to a `part`; a few parts
  * meet as such, then in a `total`, which is finished to `out`.
