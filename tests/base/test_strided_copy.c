@@ -4,7 +4,6 @@
 
 #include "base/elements/stream_copy.h"
 #include "base/elements/strided_copy.h"
-#include "base/elements/transposed_copy.h"
 #include "support/mpi_check.h"
 
 enum { ROOM = 1 << 16 };
@@ -133,7 +132,7 @@ static void check_copy(int ndim, const int64_t *shape, const int64_t *src_stride
 
     for (int64_t i = 0; i < room; i++) src[i] = (char)next_random(&state);
     wf_strided_copy_init(&copy, shape, src_stride, dst_stride, ndim, 4);
-    ck_assert(wf_is_transposed(&copy) == transposed);
+    ck_assert(copy.transposed == transposed);
     wf_strided_copy_run(&copy, dst, src);
     copy_plainly(ndim, shape, src_stride, dst_stride, 4, want, src);
     ck_assert(memcmp(dst, want, (size_t)room) == 0);

@@ -71,10 +71,10 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
     int64_t bytes = (int64_t)element, rows = 1;
     int last;
 
-    *copy = (struct wf_strided_copy){.run = element, .columns = -1, .outer_columns = -1};
+    *copy = (struct wf_strided_copy){.run = element};
     for (int d = 0; d < ndim; d++) {
         if (shape[d] == 0) {
-            *copy = (struct wf_strided_copy){.columns = -1, .outer_columns = -1};
+            *copy = (struct wf_strided_copy){0};
             return;
         }
         if (shape[d] != 1)
@@ -93,7 +93,7 @@ void wf_strided_copy_init(struct wf_strided_copy *copy, const int64_t *shape,
 
 void wf_strided_copy_stream(struct wf_strided_copy *copy, int64_t total)
 {
-    if (wf_is_transposed(copy))
+    if (copy->transposed)
         copy->streamed = wf_is_streamed_by_lines(total);
     else
         copy->streamed =
@@ -230,7 +230,7 @@ void wf_strided_copy_run(const struct wf_strided_copy *copy, void *dst, const vo
     from = (const char *)src + copy->src_offset;
     if (copy->loops == 0)
         memcpy(to, from, copy->run);
-    else if (wf_is_transposed(copy))
+    else if (copy->transposed)
         copy_around_transposed(copy, 0, to, from);
     else
         copy_nested_loops(copy, 0, to, from);

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +18,9 @@ struct wf_strided_copy {
     int tiled;    /* 1: the two innermost loops are walked in tiles */
     int streamed; /* 1: runs are long and many, and go past the caches */
     size_t run;   /* bytes that lie together on both sides; 0: nothing to copy */
-    /* Loops along which the source lies element by element while the destination does along the
-     * last one, -1: none (transposed_copy.h). */
+    /* Where the source lies element by element along other loops than the destination, which does
+     * along the last one (transposed_copy.h): these loops, the outer one -1 if there is none. */
+    bool transposed;
     int8_t columns, outer_columns;
     int64_t count[WF_COPY_LOOPS];
     int64_t src_step[WF_COPY_LOOPS], dst_step[WF_COPY_LOOPS]; /* bytes */

@@ -33,13 +33,14 @@ void wf_transposed_copy_plan(struct wf_strided_copy *c)
 {
     int rows = c->loops - 1, columns;
 
-    c->columns = c->outer_columns = -1;
+    c->transposed = false;
     if (rows < 1 || c->run != ELEMENT || c->dst_step[rows] != ELEMENT || c->count[rows] < QUAD)
         return;
     columns = find_loop_with_src_step(c, ELEMENT);
     if (columns < 0) return;
     c->outer_columns = (int8_t)find_loop_with_src_step(c, c->count[columns] * ELEMENT);
-    if (c->count[columns] >= QUAD || c->outer_columns >= 0) c->columns = (int8_t)columns;
+    c->columns = (int8_t)columns;
+    c->transposed = c->count[columns] >= QUAD || c->outer_columns >= 0;
 }
 
 /* ---- run ---- */

@@ -4,14 +4,10 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/elements/strided_copy.h"
 
 /** Finds the loops of c, if it has such a part: rows are its last loop. */
 void wf_transposed_copy_plan(struct wf_strided_copy *c);
-
-static inline bool wf_is_transposed(const struct wf_strided_copy *c) { return c->columns >= 0; }
 
 /** Copies all rows and columns; the other loops are the caller's. */
 void wf_transposed_copy_run(const struct wf_strided_copy *c, char *dst, const char *src);

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "base/elements/transposed_copy.h"
 #include "base/settings/knob.h"
 #include "kernels/cpu/scratch.h"
 
@@ -112,7 +111,7 @@ static bool plan_copy(struct wf_strided_copy *copy, wf_dnnl_desc_ref given, wf_d
     step = g.strides[w.block_dim];
     add_loop(&l, w.block, result ? 1 : step, result ? step : 1);
     wf_strided_copy_init(copy, l.count, l.from, l.to, l.n, sizeof(float));
-    return wf_is_transposed(copy);
+    return copy->transposed;
 }
 
 /* ---- an operand ---- */

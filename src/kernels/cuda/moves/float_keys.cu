@@ -2,6 +2,8 @@
  * float_keys.cu: integers in the order of floats, and back (base/elements/float_key.h), for
  * maxima and minima over ranks that are to keep a NaN (driver_kernels.h).
  */
+#include "kernels/cuda/gpu.h"
+
 extern "C" {
 #include "kernels/cuda/driver_kernels.h"
 #define inline __host__ __device__ inline
