@@ -83,7 +83,8 @@ WEFT_API weft_tensor *weft_scatter_reduce(weft_tensor *x, int dim, weft_tensor *
                                           bool include_self);
 
 /** index [*] -> [*,classes] of i64: 1 at the index, else 0. classes = -1: one more than the largest
- *  index of the whole tensor, which the host waits for. grad: none */
+ *  index of the whole tensor, which the host waits for; it fails on ranks outside the mesh.
+ *  grad: none */
 WEFT_API weft_tensor *weft_one_hot(weft_tensor *index, int64_t classes);
 /** How many elements of a sorted row come before each value, or with `right` are equal too, as i64:
  *  where the value belongs. One row [n] for all values, or [*,n] for values [*,m].

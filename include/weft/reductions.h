@@ -12,8 +12,8 @@
 /*
  * ---- reductions; `dims` lists dims, negative ones from the end; n = 0: all of them ----
  *
- * A tensor without dims is taken for one with a single element along its dim 0, or -1, here and in
- * all functions along a dim.
+ * A tensor without dims is taken for one with a single element along its dim 0, or -1: here, and in
+ * softmax, scans, and functions by indices along one dim.
  *
  * Over a dim that is sharded a result stays partial until somebody needs it, unless said otherwise.
  */
@@ -21,7 +21,7 @@
 WEFT_API weft_tensor *weft_sum(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_mean(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_prod(weft_tensor *x, const int *dims, int n, bool keep);
-/** fails: WEFT_ERR_SHAPE where there is a result, but no element along the dims
+/** fails: WEFT_ERR_SHAPE where there is no element along the dims
  *  grad:  shared equally by all elements that equal the maximum (the minimum) */
 WEFT_API weft_tensor *weft_amax(weft_tensor *x, const int *dims, int n, bool keep);
 WEFT_API weft_tensor *weft_amin(weft_tensor *x, const int *dims, int n, bool keep);
@@ -42,7 +42,7 @@ WEFT_API weft_tensor *weft_nanmean(weft_tensor *x, const int *dims, int n, bool 
  * The p-norm over dims, (sum |x|^p)^(1/p): p = INFINITY gives the largest absolute value,
  * -INFINITY the smallest, 0 how many elements are not 0.
  *
- * fails: WEFT_ERR_SHAPE for an infinite p where there is a result, but no element
+ * fails: WEFT_ERR_SHAPE for an infinite p where there is no element along the dims
  * grad:  of an infinite norm shared by the elements that have it
  */
 WEFT_API weft_tensor *weft_norm(weft_tensor *x, double p, const int *dims, int n, bool keep);

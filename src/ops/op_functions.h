@@ -113,7 +113,7 @@ weft_tensor *wf_reduce_if_partial(weft_tensor *t);
 /** The same of an operand of the caller's, which the guard has a say in. */
 weft_tensor *wf_reduce_partial_operand(const char *who, weft_tensor *x);
 
-/** Fails where there is a result, but no element along the dims in a bit mask. */
+/** Fails where there is no element along the dims in a bit mask. */
 weft_status wf_need_elements(const weft_tensor *x, int64_t mask, const char *who);
 
 /** Fails for integers to the power of a negative integer. */

@@ -71,7 +71,7 @@ static weft_tensor *norm_of_norms(weft_tensor *const *norms, int n, double p)
     return n > 1 ? weft_norm(all, p, NULL, 0, false) : all;
 }
 
-/* Of 16-bit floats in f32. */
+/* Of 16-bit floats in f32. Of no elements every norm is 0, but an infinite one is none. */
 static weft_tensor *norm_of_gradient(weft_tensor *grad, double p)
 {
     if (wf_dtype_is_16_bit_float(weft_tensor_dtype(grad))) grad = weft_cast(grad, WEFT_F32);
@@ -87,7 +87,7 @@ static weft_tensor *norm_of_all(weft_tensor *const *grads, int n_grads, double p
     bool failed = false;
 
     for (int i = 0; i < n_grads && !failed; i++) {
-        weft_tensor *one = norm_of_gradient(grads[i], p);
+        weft_tensor *one = norm_of_gradient(grads[i], weft_numel(grads[i]) > 0 ? p : 1);
 
         failed = !one;
         if (one && weft_tensor_dtype(one) != WEFT_F64) dtype = WEFT_F32;

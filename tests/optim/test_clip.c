@@ -194,6 +194,24 @@ WT_TEST(norm__that_is_no_number_is_told_and_scales_nothing)
     }
 }
 
+/* The maximum over a parameter without elements is none of its gradient's. */
+WT_TEST(norm__leaves_out_parameters_without_elements)
+{
+    struct wt_world world = wt_world_open();
+    weft_tensor *none = weft_full(WEFT_F32, (int64_t[]){0}, 1, 0);
+    struct wt_bag bag;
+    double norm;
+
+    wt_bag_open(&bag);
+    wt_bag_add(&bag, "some", wt_numbers(WEFT_F32, 1, 2, matrix), wt_numbers(WEFT_F32, 2, 2, matrix),
+               world.mesh, "S(0)", NULL);
+    wt_bag_add(&bag, "none", none, none, NULL, NULL, NULL);
+    WT_EQ(wt_bag_backward(&bag), WEFT_OK);
+    WT_EQ(weft_clip_grad_pnorm(bag.module, 0, INFINITY, &norm), WEFT_OK);
+    WT_ALL(norm > 0);
+    WT_ALL(fabs(weft_item(weft_clip_grad_norm_tensor(bag.module, 0, INFINITY)) - norm) <= 1e-6);
+}
+
 WT_TEST(clip__refuses_what_it_cannot_do)
 {
     struct wt_world world = wt_world_open();

@@ -60,8 +60,8 @@ static inline void wf_stream_line(char *to, const char *from)
     _mm_stream_si128(y + 3, d);
 }
 
-/** Copies: whole lines of `to` past the caches, what is beside them as usual. For rows that
- *  wf_is_streamed has said yes to. */
+/** Copies: whole lines of `to` past the caches, what is beside them as usual. Of any length;
+ *  wf_is_streamed says whether it is worth it. */
 static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
 {
     const char *x = from;

@@ -16,7 +16,7 @@ enum { WF_COPY_LOOPS = 2 * WEFT_MAX_DIMS };
 struct wf_strided_copy {
     int loops;    /* around the runs, outermost first */
     int tiled;    /* 1: the two innermost loops are walked in tiles */
-    int streamed; /* 1: runs are long and many, and go past the caches */
+    int streamed; /* 1: what is written goes past the caches */
     size_t run;   /* bytes that lie together on both sides; 0: nothing to copy */
     /* Where the source lies element by element along other loops than the destination, which does
      * along the last one (transposed_copy.h): these loops, the outer one -1 if there is none. */

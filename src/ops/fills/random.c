@@ -2,7 +2,7 @@
  * random.c: random ops. A call is one draw of a generator, an element its global index, so every
  * rank gets its shard of the same numbers and all generators stay in step.
  */
-#include <weft/pointwise.h>
+#include <weft/factory.h>
 #include <weft/random.h>
 
 #include <math.h>
@@ -307,7 +307,7 @@ static weft_tensor *replicated_along(weft_tensor *x, int dim)
 void wf_vjp_bernoulli(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     (void)n;
-    in[0] = weft_mul_scalar(g, 0);
+    in[0] = weft_zeros_like(g); /* of an infinite g too */
 }
 
 weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)

@@ -87,9 +87,11 @@ weft_tensor *weft_gather(weft_tensor *x, int dim, weft_tensor *index)
     if (!x || !index) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "gather"));
     WF_TRY_PTR(wf_tensor_need_alive(index, "gather"));
-    if (weft_ndim(x) == 0 && weft_ndim(index) == 0)
+    if (weft_ndim(index) == 0 && weft_ndim(x) < 2)
         return weft_reshape(weft_gather(weft_atleast_nd(x, 1), dim, weft_atleast_nd(index, 1)),
                             NULL, 0);
+    if (weft_ndim(x) == 0) x = weft_atleast_nd(x, 1);
+    if (!x) return NULL;
     d = wf_normalize_dim(dim, weft_ndim(x), "gather");
     if (d < 0) return NULL;
     x = cut_to_index(x, d, index);

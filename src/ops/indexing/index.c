@@ -95,9 +95,14 @@ weft_tensor *weft_index_select(weft_tensor *x, int dim, weft_tensor *index)
     if (!x || !index) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "index_select"));
     WF_TRY_PTR(wf_tensor_need_alive(index, "index_select"));
-    if (wf_is_dim_of_number(x, dim))
-        return weft_reshape(weft_index_select(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1)),
-                            NULL, 0);
+    if (weft_ndim(index) == 0) index = weft_atleast_nd(index, 1);
+    if (index && wf_is_dim_of_number(x, dim)) {
+        WF_NEED_PTR(weft_numel(index) == 1, WEFT_ERR_SHAPE,
+                    "index_select: %lld indices for a tensor without dims",
+                    (long long)weft_numel(index));
+        return weft_reshape(weft_index_select(weft_atleast_nd(x, 1), 0, index), NULL, 0);
+    }
+    if (!index) return NULL;
     d = wf_normalize_dim(dim, weft_ndim(x), "index_select");
     if (d < 0) return NULL;
     WF_NEED_PTR(weft_ndim(index) == 1, WEFT_ERR_SHAPE,

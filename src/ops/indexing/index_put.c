@@ -246,10 +246,12 @@ static weft_tensor *put_along_dim(const char *who, enum wf_op op, weft_tensor *x
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
     WF_TRY_PTR(wf_tensor_need_alive(index, who));
     WF_TRY_PTR(wf_tensor_need_alive(values, who));
+    if (weft_ndim(index) == 0) index = weft_atleast_nd(index, 1);
+    if (!index) return NULL;
     if (wf_is_dim_of_number(x, dim))
-        return weft_reshape(put_along_dim(who, op, weft_atleast_nd(x, 1), 0,
-                                          weft_atleast_nd(index, 1), weft_atleast_nd(values, 1)),
-                            NULL, 0);
+        return weft_reshape(
+            put_along_dim(who, op, weft_atleast_nd(x, 1), 0, index, weft_atleast_nd(values, 1)),
+            NULL, 0);
     d = wf_normalize_dim(dim, weft_ndim(x), who);
     if (d < 0) return NULL;
     WF_NEED_PTR(weft_ndim(index) == 1, WEFT_ERR_SHAPE, "%s: the index has %d dims, not 1", who,

@@ -218,6 +218,7 @@ static weft_tensor *scatter(const char *who, enum wf_op op, weft_tensor *x, int 
     int d;
 
     if (!x || !index || !values) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, who));
     if (wf_is_dim_of_number(x, dim))
         return weft_reshape(scatter(who, op, weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1),
                                     weft_atleast_nd(values, 1), reduce),
@@ -236,6 +237,7 @@ weft_tensor *weft_scatter_value(weft_tensor *x, int dim, weft_tensor *index, dou
     int d;
 
     if (!x || !index) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "scatter_value"));
     if (wf_is_dim_of_number(x, dim))
         return weft_reshape(
             weft_scatter_value(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1), value), NULL,
@@ -286,6 +288,7 @@ weft_tensor *weft_scatter_reduce(weft_tensor *x, int dim, weft_tensor *index, we
     weft_tensor *self = x;
 
     if (!x || !index || !values) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, "scatter_reduce"));
     if (wf_is_dim_of_number(x, dim))
         return weft_reshape(weft_scatter_reduce(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1),
                                                 weft_atleast_nd(values, 1), reduce, include_self),

@@ -7,8 +7,6 @@
  */
 #include <weft/ops.h>
 
-#include <math.h>
-
 #include "base/elements/dtype.h"
 #include "base/error.h"
 #include "ops/op_functions.h"
@@ -44,18 +42,7 @@ static weft_tensor *largest_finite(weft_tensor *x, int64_t mask)
     return most ? weft_where(weft_isinf(most), wf_number_like(most, 0), most) : NULL;
 }
 
-/* The same, where infinity stays: from it a row's softmax is not a number, as it is on one device.
- */
-static weft_tensor *largest_for_softmax(weft_tensor *x, int64_t mask)
-{
-    weft_tensor *most = wf_reduce_if_partial(wf_reduce_mask(WF_OP_max, x, mask, true, true)), *none;
-
-    if (!most) return NULL;
-    none = weft_eq(most, wf_number_like(most, -INFINITY));
-    return weft_where(none, wf_number_like(most, 0), most);
-}
-
-/* The sum of exp(x - most) along the dims, likewise. */
+/* The sum of exp(x - most) along the dims, likewise; NULL for NULL. */
 static weft_tensor *whole_sum_exp(weft_tensor *x, weft_tensor *most, int64_t mask)
 {
     struct wf_op_args args = {WF_ATTRS(reduce, .dims = (uint32_t)mask, .keep = true)};
@@ -87,7 +74,9 @@ static void vjp_sharded_softmax(const struct wf_tape_node *n, weft_tensor *g, we
 static weft_tensor *sharded_softmax_forward(weft_tensor *x, int dim, bool log)
 {
     int64_t mask = (int64_t)1 << dim;
-    weft_tensor *most = largest_for_softmax(x, mask), *sum = whole_sum_exp(x, most, mask), *y;
+    /* From an infinite one no difference is a number, and no softmax either, as on one device. */
+    weft_tensor *most = wf_reduce_if_partial(wf_reduce_mask(WF_OP_max, x, mask, true, true));
+    weft_tensor *sum = whole_sum_exp(x, most, mask), *y;
 
     if (!sum) return NULL;
     y = weft_sub(weft_cast(x, wf_computing_dtype(x)), most);

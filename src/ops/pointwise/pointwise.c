@@ -162,14 +162,26 @@ static weft_tensor *call_with_numbers(enum wf_op op, weft_tensor *x, const doubl
 #define TERNARY_1(name)                                                                            \
     weft_tensor *weft_##name(weft_tensor *a, weft_tensor *b, weft_tensor *c, double s)             \
     {                                                                                              \
-        struct wf_op_args args = {.scalars.s = {s}};                                               \
-        weft_tensor *in[] = {a, b, c};                                                             \
-                                                                                                   \
-        if (!a) return NULL;                                                                       \
-        WF_TRY_PTR(wf_tensor_need_alive(a, #name));                                                \
-        in[0] = wf_promote_beside_numbers(a, &s, 1);                                               \
-        return wf_dispatch_op_one_output(WF_OP_##name, in, 3, &args);                              \
+        return call_with_a_number(WF_OP_##name, (weft_tensor *[]){a, b, c}, s);                    \
     }
+
+/* Of three integers and a number that is not whole the result is f32; of three bools i64. */
+static weft_tensor *call_with_a_number(enum wf_op op, weft_tensor **in, double s)
+{
+    struct wf_op_args args = {.scalars.s = {s}};
+    bool integers = true, bools = true;
+
+    for (int i = 0; i < 3; i++) {
+        if (!in[i]) return NULL;
+        WF_TRY_PTR(wf_tensor_need_alive(in[i], wf_ops[op].name));
+        integers &= has_integers(in[i]);
+        bools &= weft_tensor_dtype(in[i]) == WEFT_BOOL;
+    }
+    if (bools || (integers && !wf_number_is_whole(s)))
+        in[0] = wf_promote_beside_numbers(in[0], &s, 1);
+    return wf_dispatch_op_one_output(op, in, 3, &args);
+}
+
 #define WHOLE_BINARY(name)                                                                         \
     weft_tensor *weft_##name(weft_tensor *a, weft_tensor *b)                                       \
     {                                                                                              \

@@ -160,15 +160,32 @@ weft_tensor *weft_var(weft_tensor *x, const int *dims, int n, double correction,
     return var ? in_dtype_of(var, x) : NULL;
 }
 
-/* Where nothing varies the gradient is 0, which a root's is not. */
+enum { ROOT }; /* saved */
+
+/* g / 2y, and 0 where nothing varies. */
+static void vjp_root_of_variance(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
+{
+    weft_tensor *y = n->saved[ROOT], *zero = wf_number_like(y, 0);
+
+    in[0] = weft_where(weft_eq(y, zero), zero, weft_div(weft_mul_scalar(g, 0.5), y));
+}
+
 static weft_tensor *root_of_variance(weft_tensor *var)
 {
-    weft_tensor *none, *some;
+    weft_tensor *y, *kept;
 
-    if (!var || !var->requires_grad) return weft_sqrt(var);
-    none = weft_eq(var, wf_number_like(var, 0));
-    some = weft_sqrt(weft_where(none, wf_number_like(var, 1), var));
-    return weft_where(none, wf_number_like(var, 0), some);
+    if (!var) return NULL;
+    weft_no_grad_open();
+    y = weft_sqrt(var);
+    kept = weft_detach(y);
+    weft_no_grad_close();
+    if (y && kept && wf_should_record(&var, 1)) {
+        struct wf_tape_node *n = wf_tape_record(y, vjp_root_of_variance, "std", &var, 1);
+
+        wf_tape_node_save(n, ROOT, kept); /* y itself holds the node */
+        wf_tape_node_shard_saved(n);
+    }
+    return y;
 }
 
 weft_tensor *weft_std(weft_tensor *x, const int *dims, int n, double correction, bool keep)

@@ -123,7 +123,7 @@ int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char
     for (int i = 0; i < n; i++) {
         int d;
 
-        if (wf_is_dim_of_number(t, dims[i])) continue;
+        if (i == 0 && wf_is_dim_of_number(t, dims[i])) continue;
         d = wf_normalize_dim(dims[i], weft_ndim(t), who);
         if (d < 0) return -1;
         if (mask >> d & 1) {
@@ -252,19 +252,22 @@ weft_tensor *wf_narrow_small_integers(weft_tensor *y, weft_dtype dtype)
 }
 
 /* `wide`: of integers the result is i64. */
-static weft_tensor *reduce_dims(enum wf_op op, const char *who, weft_tensor *x, const int *dims,
-                                int n, bool keep, bool wide)
+static weft_tensor *reduce_mask_of_any_dtype(enum wf_op op, weft_tensor *x, int64_t mask, bool keep,
+                                             bool wide)
 {
-    weft_dtype dtype;
-    int64_t mask;
+    weft_dtype dtype = weft_tensor_dtype(x);
 
-    if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(x, who));
-    dtype = (weft_dtype)x->layout->desc.dtype;
-    mask = wf_dims_to_mask(x, dims, n, who);
     if (wf_dtype_is_float(dtype)) return wf_reduce_mask(op, x, mask, keep, false);
     x = wf_widen_small_integers(x);
     return x ? wf_narrow_small_integers(wf_reduce_mask(op, x, mask, keep, wide), dtype) : NULL;
+}
+
+static weft_tensor *reduce_dims(enum wf_op op, const char *who, weft_tensor *x, const int *dims,
+                                int n, bool keep, bool wide)
+{
+    if (!x) return NULL;
+    WF_TRY_PTR(wf_tensor_need_alive(x, who));
+    return reduce_mask_of_any_dtype(op, x, wf_dims_to_mask(x, dims, n, who), keep, wide);
 }
 
 int64_t wf_count_in_dims(const weft_tensor *x, int64_t mask)
@@ -290,11 +293,7 @@ weft_tensor *weft_prod(weft_tensor *x, const int *dims, int n, bool keep)
 
 weft_status wf_need_elements(const weft_tensor *x, int64_t mask, const char *who)
 {
-    bool any_result = true;
-
-    for (int d = 0; d < weft_ndim(x); d++)
-        any_result &= mask >> d & 1 || x->layout->desc.global[d] > 0;
-    WF_NEED(!any_result || wf_count_in_dims(x, mask) > 0, WEFT_ERR_SHAPE,
+    WF_NEED(wf_count_in_dims(x, mask) > 0, WEFT_ERR_SHAPE,
             "%s: there is no element along a dim of size 0", who);
     return WEFT_OK;
 }
@@ -309,7 +308,7 @@ static weft_tensor *extreme(enum wf_op op, const char *who, weft_tensor *x, cons
     mask = wf_dims_to_mask(x, dims, n, who);
     if (mask < 0) return NULL;
     WF_TRY_PTR(wf_need_elements(x, mask, who));
-    return reduce_dims(op, who, x, dims, n, keep, false);
+    return reduce_mask_of_any_dtype(op, x, mask, keep, false);
 }
 
 weft_tensor *weft_amax(weft_tensor *x, const int *dims, int n, bool keep)

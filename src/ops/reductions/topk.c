@@ -82,7 +82,7 @@ static weft_tensor *gather_dim(weft_tensor *x, weft_placement *placements)
 
     for (int a = 0; a < weft_mesh_ndim(weft_tensor_mesh(x)); a++)
         if (weft_placement_equal(placements[a], weft_shard(last))) placements[a] = weft_replicate();
-    return wf_redistribute_implicitly("topk", x, placements);
+    return weft_redistribute(x, placements);
 }
 
 /* The k best of every rank, whole on every rank. */
@@ -141,7 +141,7 @@ static weft_tensor *topk_of_small(weft_tensor *x, int64_t k, int dim, weft_tenso
     return values ? weft_cast(values, weft_tensor_dtype(x)) : NULL;
 }
 
-static bool has_small_integers(const weft_tensor *x)
+static bool lacks_topk_kernel(const weft_tensor *x)
 {
     weft_dtype dtype = weft_tensor_dtype(x);
 
@@ -161,7 +161,7 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
     if (wf_is_dim_of_number(x, dim))
         return k == 1 ? wf_drop_one_dim(weft_topk(weft_atleast_nd(x, 1), 1, 0, indices), indices)
                       : weft_topk(weft_atleast_nd(x, 1), k, 0, indices);
-    if (has_small_integers(x)) return topk_of_small(x, k, dim, indices);
+    if (lacks_topk_kernel(x)) return topk_of_small(x, k, dim, indices);
     d = wf_normalize_dim(dim, weft_ndim(x), "topk");
     last = weft_ndim(x) - 1;
     if (d < 0) return NULL;

@@ -54,7 +54,7 @@ static weft_tensor *cat_in_groups(weft_tensor *const *x, int n, const struct wf_
     return wf_dispatch_op_one_output(WF_OP_cat, group, groups, args);
 }
 
-/* An array [0] joins any others, as it did before arrays had shapes. */
+/* torch: a tensor [0] joins tensors of any shape. */
 static bool is_empty_list(const weft_tensor *x)
 {
     return weft_ndim(x) == 1 && x->layout->desc.global[0] == 0;
@@ -68,7 +68,7 @@ static int first_to_join(weft_tensor *const *x, int n)
     return 0;
 }
 
-static bool is_one_kind(weft_tensor *const *x, int n)
+static bool have_one_dtype_and_ndim(weft_tensor *const *x, int n)
 {
     bool one = true;
 
@@ -111,7 +111,7 @@ weft_tensor *weft_cat(weft_tensor *const *x, int n, int dim)
     d = wf_normalize_dim(dim, weft_ndim(x[first]), "cat");
     if (d < 0) return NULL;
     args = (struct wf_op_args){WF_ATTRS(dim, .dim = d)};
-    if (is_one_kind(x, n)) return cat_in_groups(x, n, &args);
+    if (have_one_dtype_and_ndim(x, n)) return cat_in_groups(x, n, &args);
     return cat_of_kinds(x, n, weft_ndim(x[first]) > 1, &args);
 }
 

@@ -19,6 +19,7 @@ static weft_tensor *flip_dim(weft_tensor *x, int d)
 
 weft_tensor *weft_flip(weft_tensor *x, const int *dims, int n)
 {
+    weft_tensor *y = x;
     int64_t mask;
 
     if (!x) return NULL;
@@ -27,9 +28,9 @@ weft_tensor *weft_flip(weft_tensor *x, const int *dims, int n)
     if (n == 0) return wf_dispatch_unary_op(WF_OP_copy, x);
     mask = wf_dims_to_mask(x, dims, n, "flip");
     if (mask < 0) return NULL;
-    for (int d = 0; x && d < weft_ndim(x); d++)
-        if (mask >> d & 1 && weft_size(x, d) > 1) x = flip_dim(x, d);
-    return x;
+    for (int d = 0; y && d < weft_ndim(x); d++)
+        if (mask >> d & 1 && weft_size(x, d) > 1) y = flip_dim(y, d);
+    return y == x ? wf_dispatch_unary_op(WF_OP_copy, x) : y;
 }
 
 static weft_tensor *roll_dim(weft_tensor *x, int d, int64_t shift)
@@ -50,23 +51,27 @@ static weft_tensor *roll_dim(weft_tensor *x, int d, int64_t shift)
 static weft_tensor *roll_all(weft_tensor *x, int64_t shift)
 {
     weft_tensor *row = weft_reshape(x, (int64_t[]){weft_numel(x)}, 1);
+    weft_tensor *rolled = row ? roll_dim(row, 0, shift) : NULL;
 
-    return row ? wf_reshape_to(roll_dim(row, 0, shift), x->layout->desc.global, weft_ndim(x), NULL)
-               : NULL;
+    if (!rolled) return NULL;
+    if (rolled == row) return wf_dispatch_unary_op(WF_OP_copy, x);
+    return wf_reshape_to(rolled, x->layout->desc.global, weft_ndim(x), NULL);
 }
 
 weft_tensor *weft_roll(weft_tensor *x, const int64_t *shifts, const int *dims, int n)
 {
+    weft_tensor *y = x;
+
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "roll"));
     WF_NEED_PTR(n > 0 && shifts, WEFT_ERR_ARG, "roll: no shifts");
     WF_NEED_PTR(dims || n == 1, WEFT_ERR_ARG, "roll: %d shifts, but no dims", n);
     if (!dims) return roll_all(x, shifts[0]);
-    for (int i = 0; x && i < n; i++) {
+    for (int i = 0; y && i < n; i++) {
         int d = wf_normalize_dim(dims[i], weft_ndim(x), "roll");
 
         if (d < 0) return NULL;
-        x = roll_dim(x, d, shifts[i]);
+        y = roll_dim(y, d, shifts[i]);
     }
-    return x;
+    return y == x ? wf_dispatch_unary_op(WF_OP_copy, x) : y;
 }
