@@ -254,7 +254,7 @@ static bool in_stream_step(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
-    if (entry->capture && entry->capture == wf_capture_number()) return false;
+    if (wf_capture_of_thread) return false; /* what its end takes would be part of the graph */
     if (!entry->ended && !wf_device_driver->event_done(entry->done)) return false;
     mark_waited_for(coll);
     return true;
@@ -264,6 +264,9 @@ static void make_compute_stream_wait(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
+    if (!entry->capture && wf_capture_of_thread)
+        wf_capture_leave("%s: a collective that began before the step ends in it",
+                         wf_coll_name(coll->kind));
     /* Behind its capture, both streams come after the launch. */
     if (entry->capture ? entry->capture == wf_capture_number() : !entry->ended)
         wf_device_driver->stream_wait(WF_STREAM_COMPUTE, entry->done);

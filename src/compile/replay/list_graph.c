@@ -429,6 +429,7 @@ static bool capture(struct wf_list_graph *graph, const struct wf_program_run *ru
     if (verdict == NEVER) give_up(graph, "another rank can make no graph of it");
     if (verdict != READY) return false;
     copy_inputs_in(graph, run);
+    wf_comm_order_in_flight(); /* what began before the list does not end in it */
     why = wf_capture_begin(false);
     if (why) snprintf(graph->why, sizeof graph->why, "%s", why);
     capture_calls(graph);

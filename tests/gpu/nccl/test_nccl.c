@@ -5,7 +5,7 @@
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
  *     cases: collectives (unless told), order, many, registered, no_memory, refused_once, missing,
  * graphs, missing_in_graph, graph_left, lacks_memory_before, lacks_memory_after,
- * lacks_memory_alone, extremes
+ * lacks_memory_alone, extremes, older, older_waited_for
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -508,6 +508,57 @@ static int extremes(void *payload)
     return failed + check_backend(world);
 }
 
+/* ---- what began before a capture ---- */
+
+/* A maximum began before a capture of a sum, and the GPU has ended it. It does not become part of
+ * the graph: waited for behind the capture, it is there, and a launch does not write it again.
+ * Waited for inside, it ends the capture. */
+static int begin_before_capture(bool waited_for)
+{
+    struct wf_block *a, *sum, *most;
+    struct wf_coll maximum, inside;
+    char why[512] = "";
+    struct wf_graph *graph;
+    int failed = 0;
+
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    a = numbers(1);
+    sum = numbers(0);
+    most = numbers(0);
+    inside = sum_of(a, sum);
+    maximum = sum_of(a, most);
+    maximum.reduce = WEFT_MAX;
+    wf_comm_start(&maximum);
+    wf_device_synchronize();
+    if (wf_capture_begin(true)) return 1;
+    wf_comm_run(&inside);
+    if (waited_for) wf_comm_wait(&maximum);
+    graph = wf_capture_end(why, sizeof why);
+    failed += waited_for ? graph != NULL || !strstr(why, "began before the step") : !graph;
+    if (!waited_for) wf_comm_wait(&maximum);
+    failed += expect(most, 1, "the maximum");
+    set(most, 7);
+    if (graph) failed += !wf_graph_launch(graph);
+    failed += expect(most, 7, "what a launch leaves alone");
+    wf_graph_free(graph);
+    wf_block_release(a);
+    wf_block_release(sum);
+    wf_block_release(most);
+    return failed;
+}
+
+static int older(void *payload)
+{
+    (void)payload;
+    return begin_before_capture(false);
+}
+
+static int older_waited_for(void *payload)
+{
+    (void)payload;
+    return begin_before_capture(true);
+}
+
 /* What a script tells from a crash. */
 static void leave(void) { _Exit(3); }
 
@@ -529,7 +580,9 @@ int main(int argc, char **argv)
                  {"lacks_memory_before", lacks_memory_before},
                  {"lacks_memory_after", lacks_memory_after},
                  {"lacks_memory_alone", lacks_memory_alone},
-                 {"extremes", extremes}};
+                 {"extremes", extremes},
+                 {"older", older},
+                 {"older_waited_for", older_waited_for}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 
