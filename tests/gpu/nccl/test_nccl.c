@@ -3,9 +3,7 @@
  * and NCCL are stand-ins; what streams and communicators are like is the environment's.
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
- *     cases: collectives (unless told), order, many, registered, no_memory, refused_once, missing,
- * graphs, missing_in_graph, graph_left, lacks_memory_before, lacks_memory_after,
- * lacks_memory_alone, extremes, older, older_waited_for
+ *     cases: those of the table of main; collectives unless told
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -18,17 +16,14 @@
 #include "base/settings/knob.h"
 #include "comm/comm_cases.h"
 #include "comm/stream_ordered.h"
-#include "device/capture.h"
 #include "device/device.h"
 #include "device/pool.h"
-
-static _Thread_local struct wf_graph *left_graph; /* at the end of the rank */
+#include "nccl_cases.h"
 
 static void finish_rank(void)
 {
     wf_comm_close_on_device();
-    if (left_graph && !wf_graph_is_closed(left_graph)) WF_DIE("a graph is left on the device");
-    wf_graph_free(left_graph);
+    free_left_graph();
     wf_pool_finalize();
     wf_device_finalize();
 }
@@ -51,9 +46,7 @@ static int collectives(void *payload)
 
 /* ---- order ---- */
 
-enum { COUNT = 5000 };
-
-static struct wf_block *numbers(float value)
+struct wf_block *numbers(float value)
 {
     struct wf_block *block = wf_block_new_on(WEFT_CUDA, COUNT * sizeof(float), WF_MEM_COMM);
     float host[COUNT];
@@ -63,7 +56,7 @@ static struct wf_block *numbers(float value)
     return block;
 }
 
-static struct wf_coll sum_of(struct wf_block *from, struct wf_block *to)
+struct wf_coll sum_of(struct wf_block *from, struct wf_block *to)
 {
     return (struct wf_coll){.kind = WEFT_COLL_ALL_REDUCE,
                             .comm = wf_comm_world(),
@@ -73,7 +66,7 @@ static struct wf_coll sum_of(struct wf_block *from, struct wf_block *to)
                             .recv = to->data};
 }
 
-static int expect(struct wf_block *block, float want, const char *what)
+int expect(struct wf_block *block, float want, const char *what)
 {
     float got[COUNT];
 
@@ -260,154 +253,6 @@ static int missing(void *payload)
     return failed;
 }
 
-/* ---- graphs ---- */
-
-/* total = the sum of a over the ranks, twice, beside a copy; captured. `a` is 1 then. */
-static struct wf_graph *capture_sums(struct wf_block *a, struct wf_block *sum,
-                                     struct wf_block *total, struct wf_block *copy)
-{
-    struct wf_coll first = sum_of(a, sum), second = sum_of(sum, total);
-    char why[512] = "";
-    struct wf_graph *graph;
-
-    wf_comm_run(&first); /* the communicator is opened before */
-    if (wf_capture_begin(true)) return NULL;
-    wf_comm_start(&first);
-    wf_device_copy(WEFT_CUDA, copy->data, a->data, COUNT * sizeof(float));
-    wf_comm_wait(&first);
-    wf_comm_run(&second);
-    graph = wf_capture_end(why, sizeof why);
-    if (!graph) WF_FAIL(WEFT_ERR_STATE, "no graph: %s", why);
-    return graph;
-}
-
-static void set(struct wf_block *block, float value)
-{
-    struct wf_block *from = numbers(value);
-
-    wf_device_copy(WEFT_CUDA, block->data, from->data, COUNT * sizeof(float));
-    wf_block_release(from);
-}
-
-/* What is done with the graph in the end. */
-enum end { FREED, LEFT, LAST_MISSED };
-
-/* Launches; but for one rank's, when the last is to be missed. */
-static int launch_graphs(enum end end)
-{
-    struct wf_block *a, *sum, *total, *copy;
-    struct wf_graph *graph;
-    float ranks;
-    int failed = 0;
-
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
-    ranks = (float)wf_comm_size(wf_comm_world());
-    a = numbers(1);
-    sum = numbers(0);
-    total = numbers(0);
-    copy = numbers(0);
-    graph = capture_sums(a, sum, total, copy);
-    if (!graph) return 1;
-    failed += expect(total, ranks * ranks, "the sum of the capture");
-    for (int i = 2; i < 5; i++) {
-        set(a, (float)i);
-        if (end == LAST_MISSED && i == 4 && wf_comm_rank(wf_comm_world()) == 1) break;
-        failed += !wf_graph_launch(graph);
-        failed += expect(total, (float)i * ranks * ranks, "the sum of a launch");
-        failed += expect(copy, (float)i, "what is copied beside it");
-    }
-    if (end == LEFT)
-        left_graph = graph;
-    else
-        wf_graph_free(graph);
-    wf_block_release(a);
-    wf_block_release(sum);
-    wf_block_release(total);
-    wf_block_release(copy);
-    return failed;
-}
-
-static int graphs(void *payload)
-{
-    (void)payload;
-    return launch_graphs(FREED);
-}
-
-static int missing_in_graph(void *payload)
-{
-    (void)payload;
-    return launch_graphs(LAST_MISSED);
-}
-
-/* The end of the rank comes before that of the graph. */
-static int graph_left(void *payload)
-{
-    (void)payload;
-    return launch_graphs(LEFT);
-}
-
-/* Of a GPU of 64 MiB. Captured, it has no room beside what is idle. */
-static bool take_most(void)
-{
-    struct wf_block *block = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
-
-    if (block) wf_block_release(block);
-    return block != NULL;
-}
-
-/* One rank has no memory left in a capture, before its first collective or after it. */
-static int lacks_memory(bool after)
-{
-    struct wf_block *a, *sum;
-    struct wf_coll coll;
-    char why[512] = "";
-
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
-    a = numbers(1);
-    sum = numbers(0);
-    coll = sum_of(a, sum);
-    wf_comm_run(&coll);
-    if (!take_most() || wf_capture_begin(true)) return 1;
-    if (after) wf_comm_run(&coll);
-    if (wf_comm_rank(wf_comm_world()) == 1 && !take_most()) return 1;
-    wf_comm_run(&coll);
-    wf_graph_free(wf_capture_end(why, sizeof why));
-    return expect(sum, 0, "what never comes");
-}
-
-static int lacks_memory_before(void *payload)
-{
-    (void)payload;
-    return lacks_memory(false);
-}
-
-static int lacks_memory_after(void *payload)
-{
-    (void)payload;
-    return lacks_memory(true);
-}
-
-/* Alone, a rank leaves the capture and goes on. */
-static int lacks_memory_alone(void *payload)
-{
-    struct wf_block *a, *b;
-    char why[512] = "";
-    int failed;
-
-    (void)payload;
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
-    a = numbers(1);
-    b = numbers(0);
-    if (!take_most() || wf_capture_begin(true)) return 1;
-    wf_device_copy(WEFT_CUDA, b->data, a->data, COUNT * sizeof(float));
-    failed = !take_most();
-    failed += wf_capture_end(why, sizeof why) || !strstr(why, "there is no memory for");
-    failed += expect(b, 1, "what was captured");
-    wf_block_release(a);
-    wf_block_release(b);
-    return failed;
-}
-
 /* ---- maxima and minima ---- */
 
 enum { EXTREMES = 600 };
@@ -508,57 +353,6 @@ static int extremes(void *payload)
     return failed + check_backend(world);
 }
 
-/* ---- what began before a capture ---- */
-
-/* A maximum began before a capture of a sum, and the GPU has ended it. It does not become part of
- * the graph: waited for behind the capture, it is there, and a launch does not write it again.
- * Waited for inside, it ends the capture. */
-static int begin_before_capture(bool waited_for)
-{
-    struct wf_block *a, *sum, *most;
-    struct wf_coll maximum, inside;
-    char why[512] = "";
-    struct wf_graph *graph;
-    int failed = 0;
-
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
-    a = numbers(1);
-    sum = numbers(0);
-    most = numbers(0);
-    inside = sum_of(a, sum);
-    maximum = sum_of(a, most);
-    maximum.reduce = WEFT_MAX;
-    wf_comm_start(&maximum);
-    wf_device_synchronize();
-    if (wf_capture_begin(true)) return 1;
-    wf_comm_run(&inside);
-    if (waited_for) wf_comm_wait(&maximum);
-    graph = wf_capture_end(why, sizeof why);
-    failed += waited_for ? graph != NULL || !strstr(why, "began before the step") : !graph;
-    if (!waited_for) wf_comm_wait(&maximum);
-    failed += expect(most, 1, "the maximum");
-    set(most, 7);
-    if (graph) failed += !wf_graph_launch(graph);
-    failed += expect(most, 7, "what a launch leaves alone");
-    wf_graph_free(graph);
-    wf_block_release(a);
-    wf_block_release(sum);
-    wf_block_release(most);
-    return failed;
-}
-
-static int older(void *payload)
-{
-    (void)payload;
-    return begin_before_capture(false);
-}
-
-static int older_waited_for(void *payload)
-{
-    (void)payload;
-    return begin_before_capture(true);
-}
-
 /* What a script tells from a crash. */
 static void leave(void) { _Exit(3); }
 
@@ -581,6 +375,7 @@ int main(int argc, char **argv)
                  {"lacks_memory_after", lacks_memory_after},
                  {"lacks_memory_alone", lacks_memory_alone},
                  {"extremes", extremes},
+                 {"counts_gone", counts_gone},
                  {"older", older},
                  {"older_waited_for", older_waited_for}};
     const char *name = argc > 2 ? argv[2] : "collectives";
