@@ -309,13 +309,15 @@ static void wait_or_die(const struct wf_comm *comm, const char *what)
         die_of_opening(comm, what, why);
 }
 
-void wf_stream_ordered_open(struct wf_comm *comm, const unsigned char *id)
+void wf_stream_ordered_open(struct wf_comm *comm, const struct wf_peer_info *all)
 {
     struct wf_device_comm *device = comm->device;
+    bool all_have = true;
 
+    for (int rank = 0; rank < comm->size; rank++) all_have &= all[rank].has_its_memory;
     wf_comm_trim_device(); /* its buffers are not the pool's */
     device->library = wf_device_library()->collectives;
-    device->state = device->library->open(id, comm->size, comm->rank);
+    device->state = device->library->open(all[0].comm, comm->size, comm->rank, all_have);
     wait_or_die(comm, "opened");
     device->backend = &wf_backend_stream_ordered;
     wf_device_while_waiting = look_after_oldest;

@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,16 +118,18 @@ static int order(void *payload)
 
 /* ---- registered memory ---- */
 
-/* By this rank, as the stand-in counts. */
-static long registrations(void)
+/* What the stand-in counts of this rank. */
+static long counted(const char *function)
 {
     void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-    long (*made)(void);
+    long (*count)(void);
 
     if (!nccl) return -1;
-    *(void **)&made = dlsym(nccl, "wt_cuda_registrations_made");
-    return made();
+    *(void **)&count = dlsym(nccl, function);
+    return count();
 }
+
+static long registrations(void) { return counted("wt_cuda_registrations_made"); }
 
 static int sum_once(float value)
 {
@@ -171,6 +174,29 @@ static int registered(void *payload)
         trim_together();
     }
     return failed;
+}
+
+/* The environment makes one rank's first ncclMemAlloc fail. That rank has cudaMalloc's memory for
+ * good, the others have NCCL's, and no rank registers any. */
+static int refused_first(void *payload)
+{
+    static atomic_int without;
+    int failed = 0;
+
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    for (int round = 0; round < 2; round++) {
+        failed += sum_once((float)round);
+        trim_together();
+    }
+    if (counted("wt_cuda_nccl_memory_given") == 0) atomic_fetch_add(&without, 1);
+    trim_together();
+    if (atomic_load(&without) != 1 || registrations() != 0) {
+        WF_FAIL(WEFT_ERR_STATE, "%d ranks have no memory of NCCL's; this one registered %ld times",
+                atomic_load(&without), registrations());
+        failed++;
+    }
+    return failed + check_backend(wf_comm_world());
 }
 
 /* A GPU of 64 MiB: what is idle is given back for what does not fit beside it. */
@@ -367,6 +393,7 @@ int main(int argc, char **argv)
                  {"registered", registered},
                  {"no_memory", no_memory},
                  {"refused_once", refused_once},
+                 {"refused_first", refused_first},
                  {"missing", missing},
                  {"graphs", graphs},
                  {"missing_in_graph", missing_in_graph},
