@@ -315,7 +315,7 @@ void wf_stream_ordered_open(struct wf_comm *comm, const struct wf_peer_info *all
     bool all_have = true;
 
     for (int rank = 0; rank < comm->size; rank++) all_have &= all[rank].has_its_memory;
-    wf_comm_trim_device(); /* its buffers are not the pool's */
+    wf_comm_trim_device(); /* its buffers are not the pool's; where nothing is in flight */
     device->library = wf_device_library()->collectives;
     device->state = device->library->open(all[0].comm, comm->size, comm->rank, all_have);
     wait_or_die(comm, "opened");

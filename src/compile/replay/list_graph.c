@@ -414,7 +414,9 @@ static enum verdict agree_on_verdict(struct wf_list_graph *graph, enum verdict v
 
 static enum verdict prepare(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
-    wf_comm_trim_device(); /* a capture that lacks memory cannot be left on one rank */
+    /* A capture that lacks memory cannot be left on one rank. Where something is in flight, what is
+     * idle stays. */
+    wf_comm_trim_device();
     if (!find_places(graph, run)) return NEVER;
     return storages_meet(graph, run) ? NOT_NOW : READY;
 }
