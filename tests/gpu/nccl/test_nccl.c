@@ -17,6 +17,7 @@
 #include "base/settings/knob.h"
 #include "comm/comm_cases.h"
 #include "comm/stream_ordered.h"
+#include "device/capture.h"
 #include "device/device.h"
 #include "device/pool.h"
 #include "nccl_cases.h"
@@ -330,13 +331,34 @@ static int expect_extremes(const struct wf_coll *coll, const void *recv, int fir
     return 0;
 }
 
-static int run_extremes(struct wf_coll coll, const size_t *counts)
+/* Captured; and launched, when what the capture gave has gone. gives: failures */
+static int run_in_graph(struct wf_coll *coll, size_t bytes)
+{
+    static const char zeros[EXTREMES * sizeof(double)];
+    struct wf_graph *graph;
+    char why[512] = "";
+    int failed;
+
+    if (wf_capture_begin(true)) return 1;
+    wf_comm_run(coll);
+    graph = wf_capture_end(why, sizeof why);
+    if (!graph) {
+        WF_FAIL(WEFT_ERR_STATE, "no graph: %s", why);
+        return 1;
+    }
+    wf_device_upload(WEFT_CUDA, coll->recv, zeros, bytes);
+    failed = !wf_graph_launch(graph);
+    wf_graph_free(graph);
+    return failed;
+}
+
+static int run_extremes(struct wf_coll coll, const size_t *counts, bool in_graph)
 {
     size_t element = weft_dtype_size(coll.dtype), bytes = EXTREMES * element, first = 0;
     struct wf_block *from = wf_block_new_on(WEFT_CUDA, bytes, WF_MEM_COMM);
     struct wf_block *to = wf_block_new_on(WEFT_CUDA, bytes, WF_MEM_COMM);
     bool whole = coll.kind == WEFT_COLL_ALL_REDUCE;
-    int me = wf_comm_rank(coll.comm), failed;
+    int me = wf_comm_rank(coll.comm), failed = 0;
     char host[EXTREMES * sizeof(double)];
 
     for (int i = 0; i < EXTREMES; i++)
@@ -347,25 +369,26 @@ static int run_extremes(struct wf_coll coll, const size_t *counts)
     coll.send_counts = counts;
     coll.send = from->data;
     coll.recv = to->data;
-    wf_comm_run(&coll);
+    if (in_graph)
+        failed = run_in_graph(&coll, bytes);
+    else
+        wf_comm_run(&coll);
     for (int rank = 0; rank < me; rank++) first += whole ? 0 : counts[rank];
     wf_device_download(WEFT_CUDA, host, to->data, bytes, "a test");
-    failed = expect_extremes(&coll, host, (int)first, whole ? EXTREMES : counts[me]);
+    failed += expect_extremes(&coll, host, (int)first, whole ? EXTREMES : counts[me]);
     wf_block_release(from);
     wf_block_release(to);
     return failed;
 }
 
 /* A NaN stays, as in host memory: NCCL loses it. */
-static int extremes(void *payload)
+static int run_all_extremes(bool in_graph)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
     struct wf_comm *world = wf_comm_world();
     int size = wf_comm_size(world), failed = 0;
     size_t counts[16];
 
-    (void)payload;
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     for (int rank = 0; rank < size; rank++) counts[rank] = part_of(rank, size);
     for (int i = 0; i < 16; i++) {
         struct wf_coll coll = {.kind = i & 1 ? WEFT_COLL_ALL_REDUCE : WEFT_COLL_REDUCE_SCATTER,
@@ -374,10 +397,19 @@ static int extremes(void *payload)
                                .dtype = dtypes[i / 4],
                                .reduce = i & 2 ? WEFT_MAX : WEFT_MIN};
 
-        failed += run_extremes(coll, counts);
+        failed += run_extremes(coll, counts, in_graph);
     }
     return failed + check_backend(world);
 }
+
+static int extremes(void *payload)
+{
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    return run_all_extremes(false);
+}
+
+static int extremes_in_graph(void *payload) { return extremes(payload) + run_all_extremes(true); }
 
 /* What a script tells from a crash. */
 static void leave(void) { _Exit(3); }
@@ -402,6 +434,7 @@ int main(int argc, char **argv)
                  {"lacks_memory_after", lacks_memory_after},
                  {"lacks_memory_alone", lacks_memory_alone},
                  {"extremes", extremes},
+                 {"extremes_in_graph", extremes_in_graph},
                  {"counts_gone", counts_gone},
                  {"older", older},
                  {"older_waited_for", older_waited_for}};
