@@ -145,15 +145,25 @@ static _Noreturn void die_of_timeout(const struct wf_coll *coll, double waited)
     WF_DIE("%s: %s after %.0f s (WEFT_TIMEOUT)", what, missing, waited);
 }
 
+static void order_if_on_device(struct wf_coll *coll)
+{
+    if (coll->moved || !coll->backend->order) return;
+    coll->backend->order(coll);
+    coll->moved = true;
+}
+
+void wf_comm_order_in_flight(void)
+{
+    for (struct wf_coll *coll = wf_comm_thread_state.first; coll; coll = coll->next)
+        order_if_on_device(coll);
+}
+
 static void wait_until_complete(struct wf_coll *coll)
 {
     struct wf_backoff patience = {0};
     double waited;
 
-    if (!coll->moved && coll->backend->order) {
-        coll->backend->order(coll);
-        coll->moved = true;
-    }
+    order_if_on_device(coll);
     while (!coll->complete) {
         wf_comm_progress();
         if (coll->complete) return;

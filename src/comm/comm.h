@@ -136,6 +136,10 @@ bool wf_comm_needs_progress(const struct wf_coll *coll);
 bool wf_comm_test(struct wf_coll *coll);
 void wf_comm_wait(struct wf_coll *coll);
 
+/** What the compute stream of the device is given from now on comes after all that this thread has
+ * in flight there. Before a capture: what began earlier cannot end in it. ranks: any; local */
+void wf_comm_order_in_flight(void);
+
 /** Give the device its idle memory back, for others who need it, unless a collective may be in
  * flight there: it takes waiting for the device, and peers may wait for this rank. ranks: any;
  * local */

@@ -76,7 +76,7 @@ static void choose(struct wf_comm *comm)
     fill_peer_info(library, comm->rank == 0, &mine);
     wf_comm_allgather_bytes(comm, &mine, all, sizeof mine);
     if (all_can(comm, all, why)) {
-        wf_stream_ordered_open(comm, all[0].comm);
+        wf_stream_ordered_open(comm, all);
     } else {
         log_staging(comm, library->name, why);
         comm->device->backend = &wf_backend_staged;

@@ -42,7 +42,7 @@ struct wf_in_stream {
     unsigned capture; /* which it is part of; 0: none */
     double since;     /* when it was first seen to be the next that ends; 0: not yet */
     struct wf_float_keys keys;
-    struct wf_coll what; /* for messages; its arrays of counts may be gone */
+    struct wf_coll what; /* for messages; without its arrays of counts, which are the caller's */
 };
 
 static _Thread_local struct {
@@ -52,7 +52,7 @@ static _Thread_local struct {
 
 /* ---- messages ---- */
 
-/* The arrays are the caller's, and gone: their sum stands for them. */
+/* The sum of the counts stands for their arrays. */
 static void describe(const struct wf_coll *coll, size_t payload_bytes, char *text, size_t room)
 {
     size_t *counts = wf_calloc((size_t)coll->comm->size, sizeof *counts);
@@ -168,15 +168,24 @@ static void issue(const struct wf_in_stream *entry, const struct wf_coll *coll)
     }
 }
 
-static struct wf_in_stream *new_entry(const struct wf_coll *coll)
+/* What messages need of one that was given, and no more: the arrays may go before it ends. */
+static struct wf_coll without_arrays(const struct wf_coll *coll)
+{
+    struct wf_coll what = *coll;
+
+    what.bytes = wf_coll_payload_bytes(coll);
+    what.send_counts = what.recv_counts = NULL;
+    return what;
+}
+
+static struct wf_in_stream *new_entry(const struct wf_coll *what)
 {
     struct wf_in_stream *entry = WF_NEW(struct wf_in_stream);
 
-    entry->comm = coll->comm->device;
+    entry->comm = what->comm->device;
     entry->ready = wf_device_event_new();
     entry->done = wf_device_event_new();
-    entry->what = *coll;
-    entry->what.bytes = wf_coll_payload_bytes(coll);
+    entry->what = *what;
     return entry;
 }
 
@@ -184,7 +193,6 @@ static struct wf_in_stream *new_entry(const struct wf_coll *coll)
 
 struct launches {
     struct wf_coll first;
-    size_t bytes;
     struct wf_in_stream *now; /* between before and after */
 };
 
@@ -194,7 +202,6 @@ static void watch_one_launch(void *self, bool after)
 
     if (!after) {
         launches->now = new_entry(&launches->first);
-        launches->now->what.bytes = launches->bytes;
         launches->now->waited_for = launches->now->is_launch = true;
         wf_device_driver->event_record(launches->now->ready, WF_STREAM_COMPUTE);
         return;
@@ -204,13 +211,12 @@ static void watch_one_launch(void *self, bool after)
     forget_ended();
 }
 
-static void watch_launches(const struct wf_coll *coll)
+static void watch_launches(const struct wf_coll *what)
 {
     struct launches *launches = WF_NEW(struct launches);
 
-    launches->first = *coll;
-    launches->bytes = wf_coll_payload_bytes(coll);
-    coll->comm->device->capture = wf_capture_number();
+    launches->first = *what;
+    what->comm->device->capture = wf_capture_number();
     wf_capture_add_call((struct wf_changing_call){
         .around_launch = watch_one_launch, .release = wf_free, .self = launches});
 }
@@ -218,14 +224,14 @@ static void watch_launches(const struct wf_coll *coll)
 /* The end of some is looked for now and then, for what they hold. */
 static void in_stream_start(struct wf_coll *coll)
 {
-    struct wf_in_stream *entry = new_entry(coll);
-    struct wf_coll given_as = *coll;
+    struct wf_coll what = without_arrays(coll), given_as = *coll;
+    struct wf_in_stream *entry = new_entry(&what);
     int span;
 
     wf_capture_note_collective();
     entry->keys = wf_float_keys_make(&given_as);
     entry->capture = wf_capture_number();
-    if (entry->capture && entry->comm->capture != entry->capture) watch_launches(coll);
+    if (entry->capture && entry->comm->capture != entry->capture) watch_launches(&what);
     if (!entry->capture && ++given.count % LOOK_EVERY == 0) forget_ended();
     wf_device_driver->event_record(entry->ready, WF_STREAM_COMPUTE);
     wf_device_driver->stream_wait(WF_STREAM_COMM, entry->ready);
@@ -254,7 +260,7 @@ static bool in_stream_step(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
-    if (entry->capture && entry->capture == wf_capture_number()) return false;
+    if (wf_capture_of_thread) return false; /* what its end takes would be part of the graph */
     if (!entry->ended && !wf_device_driver->event_done(entry->done)) return false;
     mark_waited_for(coll);
     return true;
@@ -264,6 +270,9 @@ static void make_compute_stream_wait(struct wf_coll *coll)
 {
     struct wf_in_stream *entry = coll->state;
 
+    if (!entry->capture && wf_capture_of_thread)
+        wf_capture_leave("%s: a collective that began before the step ends in it",
+                         wf_coll_name(coll->kind));
     /* Behind its capture, both streams come after the launch. */
     if (entry->capture ? entry->capture == wf_capture_number() : !entry->ended)
         wf_device_driver->stream_wait(WF_STREAM_COMPUTE, entry->done);
@@ -300,13 +309,15 @@ static void wait_or_die(const struct wf_comm *comm, const char *what)
         die_of_opening(comm, what, why);
 }
 
-void wf_stream_ordered_open(struct wf_comm *comm, const unsigned char *id)
+void wf_stream_ordered_open(struct wf_comm *comm, const struct wf_peer_info *all)
 {
     struct wf_device_comm *device = comm->device;
+    bool all_have = true;
 
-    wf_comm_trim_device(); /* its buffers are not the pool's */
+    for (int rank = 0; rank < comm->size; rank++) all_have &= all[rank].has_its_memory;
+    wf_comm_trim_device(); /* its buffers are not the pool's; where nothing is in flight */
     device->library = wf_device_library()->collectives;
-    device->state = device->library->open(id, comm->size, comm->rank);
+    device->state = device->library->open(all[0].comm, comm->size, comm->rank, all_have);
     wait_or_die(comm, "opened");
     device->backend = &wf_backend_stream_ordered;
     wf_device_while_waiting = look_after_oldest;

@@ -15,8 +15,9 @@ struct wf_device_comm {
 
 extern const struct wf_backend wf_backend_stream_ordered;
 
-/** Open the library's communicator of this id for the ranks of `comm`; a failure ends the job. */
-void wf_stream_ordered_open(struct wf_comm *comm, const unsigned char *id);
+/** Open the library's communicator for the ranks of `comm`, which said this; a failure ends the
+ * job. */
+void wf_stream_ordered_open(struct wf_comm *comm, const struct wf_peer_info *all);
 /** If it is open: take leave of the peers when what it was given has ended / close it then.
  * Collective. */
 void wf_stream_ordered_finish(struct wf_comm *comm);

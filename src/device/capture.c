@@ -148,8 +148,8 @@ void wf_capture_leave(const char *format, ...)
 
 static _Noreturn void die_alone(void)
 {
-    WF_DIE("this rank cannot capture the step, whose collectives other ranks capture: %s; leave "
-           "more memory free, or run the step without a graph on all ranks",
+    WF_DIE("this rank cannot capture the step, whose collectives other ranks may capture: %s; "
+           "leave more memory free, or run the step without a graph on all ranks",
            begun.alone);
 }
 
@@ -210,6 +210,9 @@ bool wf_graph_launch(struct wf_graph *graph)
 
     while (i < graph->n_calls && give_again(graph, &graph->calls[i])) i++;
     if (i < graph->n_calls) {
+        if (graph->has_collectives)
+            WF_DIE("this rank cannot launch the graph of a step, whose collectives other ranks may "
+                   "launch: an optimizer or a draw takes other kernels than when it was captured");
         for (; i >= 0; i--) advance(&graph->calls[i], -1);
         return false;
     }

@@ -54,8 +54,9 @@ const char *wf_capture_begin(bool keeps);
  * calls of a launch come in this order. */
 void wf_capture_add_call(struct wf_changing_call call);
 
-/** The step does what no graph has: run what was captured, and capture no longer. / The step cannot
- * be repeated. The texts are the reason; the first one counts. Without a capture: nothing. */
+/** The step does what no graph has, on all ranks alike: run what was captured, and capture no
+ * longer. / The step cannot be repeated. The texts are the reason; the first one counts. Without a
+ * capture: nothing. */
 void wf_capture_leave(const char *format, ...) WEFT_PRINTF(1, 2);
 void wf_capture_forbid(const char *format, ...) WEFT_PRINTF(1, 2);
 
@@ -70,7 +71,7 @@ void wf_capture_note_collective(void);
 struct wf_graph *wf_capture_end(char *why, size_t room);
 
 /** Take the step again. gives: false: it would be other kernels than those captured, and nothing
- * has happened */
+ * has happened; with collectives in the graph the job ends then, for other ranks may launch it */
 bool wf_graph_launch(struct wf_graph *graph);
 /** All ranks launch it, or none does. */
 bool wf_graph_has_collectives(const struct wf_graph *graph);

@@ -25,7 +25,9 @@ struct wf_library_calls {
     void *(*calloc)(size_t count, size_t bytes);
     void *(*realloc)(void *old, size_t bytes);
     void (*free)(void *p);
-    void (*give_back_memory)(void); /* memory of the device that no tensor has */
+    /* Memory of the device that no tensor has; in a capture what was captured is launched first,
+     * and the capture ends. */
+    void (*give_back_memory)(void);
     const struct wf_knobs *knobs;
     const int *log_threshold;
 };

@@ -108,7 +108,8 @@ weft_tensor *wf_step_graph_capture(weft_step_graph *graph, weft_tensor *const *i
     weft_release(graph->result);
     graph->result = NULL;
     WF_TRY_PTR(make_inputs(graph, in, n));
-    wf_redist_wait_all();  /* what began before the step does not end in it */
+    wf_redist_wait_all(); /* what began before the step does not end in it */
+    wf_comm_order_in_flight();
     wf_pool_trim_device(); /* a capture that lacks memory cannot be left on one rank */
     why = wf_capture_begin(true);
     if (!why) return capture(graph);

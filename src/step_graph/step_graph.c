@@ -148,11 +148,11 @@ weft_tensor *weft_step_graph_run(weft_step_graph *graph, weft_tensor *const *in,
                 "step graph: it was captured before weft_finalize, and cannot be launched after");
     why = reason_why_no_step_can_be_launched(graph);
     first = !graph->ran;
+    graph->ran = true; /* also of a run that somebody watches on this rank alone */
     if (why) {
         wf_step_graph_set_reason(graph, why);
         return wf_step_graph_run_ordinary(graph, in, n);
     }
-    graph->ran = true;
     if (graph->never) return wf_step_graph_run_ordinary(graph, in, n);
     if (inputs_are_elsewhere(graph, in, n)) return wf_step_graph_run_ordinary(graph, in, n);
     if (graph->graph)

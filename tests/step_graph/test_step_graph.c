@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/capture.h"
 #include "device/device.h"
 #include "support/given.h"
 #include "support/near_modules.h"
@@ -546,48 +545,6 @@ WT_TEST_TIMES_IN(step_graph__is_launched_again_when_a_reason_is_gone, w, which, 
     WT_ALL(same_kept(&kept, &plain));
     release_kept(&plain);
     release_kept(&kept);
-}
-
-/* ---- a call that comes to other kernels ---- */
-
-struct fills {
-    weft_tensor *t;
-    int step, kernels; /* how many steps were counted; how many fills a call gives */
-};
-
-static void count_step(void *self, int by) { ((struct fills *)self)->step += by; }
-
-static void give_fills(void *self)
-{
-    const struct fills *f = self;
-    float value = (float)f->step;
-
-    for (int i = 0; i < f->kernels; i++)
-        wf_device_fill(WEFT_CUDA, weft_data(f->t), &value, sizeof value, NUMBERS);
-}
-
-static void keep(void *self) { (void)self; }
-
-WT_TEST_IN_IF(step_graph__other_kernels_than_captured_are_not_launched, w,
-              wt_device() == WEFT_CUDA && !getenv("WEFT_TEST_DEVICE_GRAPHS"), open_unwatched())
-{
-    struct fills f = {weft_full(WEFT_F32, numbers_shape, 1, 7), 1, 2};
-    struct wf_graph *graph;
-    char why[256] = "";
-
-    (void)wf_capture_begin(true); /* no verdicts in a capture: they are collectives */
-    wf_capture_add_call((struct wf_changing_call){
-        .advance = count_step, .give = give_fills, .release = keep, .self = &f});
-    graph = wf_capture_end(why, sizeof why);
-    WT_ALL(graph && !why[0]);
-    WT_ALL(wt_local_is_all(f.t, 1));
-    WT_ALL(wf_graph_launch(graph) && wt_local_is_all(f.t, 2));
-    for (f.kernels = 1; f.kernels <= 3; f.kernels += 2) {
-        WT_ALL(!wf_graph_launch(graph));
-        WT_EQ(f.step, 2);
-        WT_ALL(wt_local_is_all(f.t, 2));
-    }
-    wf_graph_free(graph);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "step_graph"); }

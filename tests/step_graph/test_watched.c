@@ -20,6 +20,14 @@ static struct wt_world open_unwatched(void)
     return world;
 }
 
+/* Whether steps with or without collectives are launched on this device. */
+static bool is_captured(const struct wt_world *w)
+{
+    return wt_device() == WEFT_CUDA && !getenv("WEFT_TEST_DEVICE_LACKS") &&
+           !getenv("WEFT_TEST_DEVICE_GRAPHS") &&
+           (weft_mesh_size(w->mesh) == 1 || getenv("WT_BACKEND"));
+}
+
 /* Squares, gathered from all ranks. */
 static weft_tensor *gather_squares(weft_tensor *const *in, int n, void *payload)
 {
@@ -39,8 +47,7 @@ WT_TEST_IN(step_graph__with_collectives_is_launched_whoever_watches, w, open_unw
 {
     weft_step_graph *graph = wt_own(weft_step_graph_new(w->mesh, gather_squares, w));
     bool collectives = weft_mesh_size(w->mesh) > 1, watches = weft_world_rank() == 0;
-    bool captured = wt_device() == WEFT_CUDA && !getenv("WEFT_TEST_DEVICE_LACKS") &&
-                    !getenv("WEFT_TEST_DEVICE_GRAPHS") && (!collectives || getenv("WT_BACKEND"));
+    bool captured = is_captured(w);
     int launches = captured ? RUNS - 2 : 0;
 
     for (int i = 0; i < RUNS; i++) {
@@ -53,6 +60,23 @@ WT_TEST_IN(step_graph__with_collectives_is_launched_whoever_watches, w, open_unw
     }
     if (captured && !collectives) launches--;
     WT_EQ(weft_step_graph_launch_count(graph), launches);
+}
+
+/* All ranks capture the second run, also where the first was watched. */
+WT_TEST_IN(step_graph__watched_in_its_first_run_is_captured_in_its_second, w, open_unwatched())
+{
+    weft_step_graph *graph = wt_own(weft_step_graph_new(w->mesh, gather_squares, w));
+    bool watches = weft_world_rank() == 0;
+
+    for (int i = 0; i < RUNS; i++) {
+        weft_tensor *in = sharded(w, i + 0.5), *result;
+
+        if (watches && i == 0) weft_ledger_start(w->ledger);
+        result = weft_step_graph_run(graph, &in, 1);
+        if (watches && i == 0) weft_ledger_stop(w->ledger);
+        WT_ALL(result && weft_item(weft_amax(result, NULL, 0, false)) == (i + 0.5) * (i + 0.5));
+    }
+    WT_EQ(weft_step_graph_launch_count(graph), is_captured(w) ? RUNS - 2 : 0);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "watched"); }

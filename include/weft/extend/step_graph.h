@@ -1,7 +1,9 @@
 /*
  * step_graph.h: a step of a program whose work on a GPU is captured once, as a graph, and launched
  * again: the host then gives the GPU one thing instead of thousands (docs/howto/run-on-gpus.md).
- * Where that cannot be, the step runs as it is, and a text says why.
+ * Where that cannot be, the step runs as it is, and a text says why. But with collectives in the
+ * step all ranks launch it or none does: a rank that alone lacks memory for it, once they are in
+ * the graph, ends the job.
  */
 #pragma once
 
@@ -15,7 +17,9 @@ typedef struct weft_step_graph weft_step_graph;
  * the first two runs of a graph alone. So tensors that it is to use or to change are there before
  * it and stay; what changes from step to step is in the tensors `in`, or belongs to a generator or
  * an optimizer, which go on in each run as if the step were called: random numbers, step counts,
- * and the learning rate, which is set between runs. Inputs are not written to.
+ * and the learning rate, which is set between runs. Inputs are not written to. Where it has
+ * collectives, what the host reads from the GPU (weft_item, weft_read_f64) or copies to it is read
+ * or copied on all ranks alike.
  *
  * gives: a tensor that the caller of the run wants, owned by a scope; NULL: it failed
  */
@@ -36,9 +40,11 @@ WEFT_API weft_step_graph *weft_step_graph_new(weft_mesh *mesh, weft_step_functio
 
 /**
  * Take the step with these inputs, at most 8: on the GPU, of the same shapes, dtypes and layouts in
- * each run. Others make it an ordinary one, and so do an open ledger and an open trace, which see
- * no launch; but for a graph with collectives in it, which is launched, unseen, whatever watches.
- * They are open in the first two runs on all ranks alike, or on none.
+ * each run. Others make it an ordinary one, and so do another default generator and an open ledger
+ * or trace, which see no launch; but for a graph with collectives in it, which is launched whatever
+ * watches: of that they see nothing but the copies of inputs. With collectives, inputs of other
+ * shapes and another generator come on all ranks alike, and so do ledgers and traces in the first
+ * two runs.
  *
  * ranks: collective over the mesh where the function is
  * gives: what the function gave, with its elements of this run; borrowed until the next run

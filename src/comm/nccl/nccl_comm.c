@@ -33,6 +33,7 @@ static void fill_peer_info(bool first, struct wf_peer_info *mine)
     WF_CUDA_CHECK(cudaGetDevice(&device));
     WF_CUDA_CHECK(cudaGetDeviceProperties(&is, device));
     memcpy(mine->device, &is.uuid, sizeof is.uuid);
+    mine->has_its_memory = wf_nccl_gives_memory();
     if (!first) return;
     result = wf_nccl.GetUniqueId((ncclUniqueId *)mine->comm);
     if (result != ncclSuccess)
@@ -40,7 +41,7 @@ static void fill_peer_info(bool first, struct wf_peer_info *mine)
                  wf_nccl.GetErrorString(result));
 }
 
-static void *open_comm(const unsigned char *id, int size, int rank)
+static void *open_comm(const unsigned char *id, int size, int rank, bool all_have_its_memory)
 {
     struct wf_nccl_comm *comm = WF_NEW(struct wf_nccl_comm);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -50,6 +51,7 @@ static void *open_comm(const unsigned char *id, int size, int rank)
     memcpy(&unique, id, sizeof unique);
     comm->size = size;
     comm->rank = rank;
+    comm->registers = all_have_its_memory;
     WF_NCCL(comm, CommInitRankConfig(&comm->comm, size, unique, rank, &config));
     return comm;
 }

@@ -7,6 +7,7 @@
 struct wf_nccl_comm {
     ncclComm_t comm;
     int size, rank;
+    bool registers;      /* memory: all its ranks have NCCL's */
     ncclResult_t failed; /* ncclSuccess: nothing has */
     const char *call;    /* that did */
 };
@@ -20,7 +21,10 @@ void wf_nccl_issue(void *state, const struct wf_coll *coll);
 
 /* ---- nccl_memory.c ---- */
 
-/** Before a collective that reads or writes at p, which may be NULL: its region is registered. */
+/** What this rank has on the GPU is NCCL's; false also where it has nothing there yet. */
+bool wf_nccl_gives_memory(void);
+/** Before a collective that reads or writes at p, which may be NULL: its region is registered, with
+ * a communicator that registers. */
 void wf_nccl_register_region_of(struct wf_nccl_comm *comm, const void *p);
 /** No region is any longer. Nothing that the communicator was given uses one. */
 void wf_nccl_deregister_all(struct wf_nccl_comm *comm);

@@ -4,8 +4,9 @@
  * so that NCCL moves bytes from where they lie to where they go, without buffers of its own
  * between. NCCL asks that of a collective's buffers all are registered or none, on all its ranks:
  * so every region is, and the first use decides when. Versions before 2.28.9 and machines without
- * NCCL have cudaMalloc's memory, unregistered, and so has a rank whose first ncclMemAlloc fails;
- * after one that did not, another kind of memory beside it would be mixed.
+ * NCCL have cudaMalloc's memory, unregistered, and so has a rank whose first ncclMemAlloc fails.
+ * That first call decides for good: two kinds side by side would be mixed. Communicators with a
+ * rank of the other kind register nothing.
  *
  * A region is deregistered before it is unmapped, or before the communicator is finished.
  */
@@ -35,16 +36,17 @@ struct registration {
 struct region {
     char *base;
     size_t bytes;
-    bool of_nccl; /* ncclMemAlloc's */
     struct registration *registrations;
 };
 
-/* This rank's regions, in the order of their addresses. */
+/* This rank's regions of ncclMemAlloc, in the order of their addresses. */
 static _Thread_local struct {
     struct region *items;
     int n;
-    bool nccl_gives; /* ncclMemAlloc has */
 } regions;
+
+/* Which gives this rank's memory, from the first region on. */
+static _Thread_local enum { UNDECIDED, FROM_NCCL, FROM_CUDA } source;
 
 /* The driver's own; written once, when the shared object is opened. */
 static void *(*cuda_map)(size_t bytes);
@@ -85,14 +87,14 @@ static struct region *region_of(const void *p)
     return r && (size_t)((const char *)p - r->base) < r->bytes ? r : NULL;
 }
 
-static void insert_region(void *base, size_t bytes, bool of_nccl)
+static void insert_region(void *base, size_t bytes)
 {
     int at = regions_up_to(base);
 
     regions.items = wf_array_grow(regions.items, regions.n, sizeof *regions.items);
     memmove(&regions.items[at + 1], &regions.items[at],
             (size_t)(regions.n - at) * sizeof *regions.items);
-    regions.items[at] = (struct region){base, bytes, of_nccl, NULL};
+    regions.items[at] = (struct region){base, bytes, NULL};
     regions.n++;
 }
 
@@ -110,7 +112,7 @@ static void remove_region(struct region *r)
 
 void wf_nccl_register_region_of(struct wf_nccl_comm *comm, const void *p)
 {
-    struct region *r = p ? region_of(p) : NULL;
+    struct region *r = p && comm->registers ? region_of(p) : NULL;
     struct registration *one;
 
     if (!r) return;
@@ -146,17 +148,18 @@ void wf_nccl_deregister_all(struct wf_nccl_comm *comm)
 
 /* ---- the driver's ---- */
 
+bool wf_nccl_gives_memory(void) { return source == FROM_NCCL; }
+
 /* The first one may fail for want of memory, which NCCL calls an error like others: then CUDA says
- * so. */
+ * so, and nothing is decided. */
 static void *cuda_malloc_instead(size_t bytes, ncclResult_t refused)
 {
-    static _Thread_local bool told;
     void *p = cuda_map(bytes);
 
-    if (p && !told)
-        WF_LOG(WF_LOG_WARN, "comm", "memory of collectives is cudaMalloc's: ncclMemAlloc: %s",
-               wf_nccl.GetErrorString(refused));
-    told |= p != NULL;
+    if (!p) return NULL;
+    WF_LOG(WF_LOG_WARN, "comm", "memory of collectives is cudaMalloc's: ncclMemAlloc: %s",
+           wf_nccl.GetErrorString(refused));
+    source = FROM_CUDA;
     return p;
 }
 
@@ -166,34 +169,34 @@ static void *map(size_t bytes)
     ncclResult_t result;
     void *p = NULL;
 
-    if (!nccl_registers()) return cuda_map(bytes);
+    if (source == FROM_CUDA || !nccl_registers()) return cuda_map(bytes);
     result = wf_nccl.MemAlloc(&p, bytes);
-    regions.nccl_gives |= result == ncclSuccess;
     if (result != ncclSuccess) {
         (void)cudaGetLastError();
-        p = regions.nccl_gives ? NULL : cuda_malloc_instead(bytes, result);
+        return source == FROM_NCCL ? NULL : cuda_malloc_instead(bytes, result);
     }
-    if (p) insert_region(p, bytes, result == ncclSuccess);
+    source = FROM_NCCL;
+    insert_region(p, bytes);
     return p;
 }
 
 static void unmap(void *p, size_t bytes)
 {
     struct region *r = region_of(p);
-    ncclResult_t result = ncclSuccess;
-    bool of_nccl = r && r->of_nccl;
+    ncclResult_t result;
 
-    while (r && r->registrations) {
+    if (!r) {
+        cuda_unmap(p, bytes);
+        return;
+    }
+    while (r->registrations) {
         struct registration *one = r->registrations;
 
         r->registrations = one->next;
         deregister(one);
     }
-    if (r) remove_region(r);
-    if (of_nccl)
-        result = wf_nccl.MemFree(p);
-    else
-        cuda_unmap(p, bytes);
+    remove_region(r);
+    result = wf_nccl.MemFree(p);
     if (result != ncclSuccess) WF_DIE("ncclMemFree: %s", wf_nccl.GetErrorString(result));
 }
 

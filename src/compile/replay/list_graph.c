@@ -414,7 +414,9 @@ static enum verdict agree_on_verdict(struct wf_list_graph *graph, enum verdict v
 
 static enum verdict prepare(struct wf_list_graph *graph, const struct wf_program_run *run)
 {
-    wf_comm_trim_device(); /* a capture that lacks memory cannot be left on one rank */
+    /* A capture that lacks memory cannot be left on one rank. Where something is in flight, what is
+     * idle stays. */
+    wf_comm_trim_device();
     if (!find_places(graph, run)) return NEVER;
     return storages_meet(graph, run) ? NOT_NOW : READY;
 }
@@ -429,6 +431,7 @@ static bool capture(struct wf_list_graph *graph, const struct wf_program_run *ru
     if (verdict == NEVER) give_up(graph, "another rank can make no graph of it");
     if (verdict != READY) return false;
     copy_inputs_in(graph, run);
+    wf_comm_order_in_flight(); /* what began before the list does not end in it */
     why = wf_capture_begin(false);
     if (why) snprintf(graph->why, sizeof graph->why, "%s", why);
     capture_calls(graph);

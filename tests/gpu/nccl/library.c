@@ -1,6 +1,7 @@
 /*
  * library.c: libweft-test-nccl.so: CUDA's driver and NCCL's collectives as libweft-cuda.so has
- * them, without a kernel, so that no nvcc is needed to test them: loops run on the CPU (loops.c).
+ * them, without nvcc's kernels, so that none is needed to test them: loops run on the CPU (loops.c,
+ * key_kernels.c).
  */
 #include "comm/nccl/nccl_comm.h"
 #include "device/cuda/cuda_driver.h"
@@ -31,5 +32,6 @@ const struct wf_device_library *weft_device_library(const struct wf_library_call
     driver = wf_cuda_driver_without_loops();
     wf_nccl_add_memory(&driver);
     add_loops(&driver);
+    add_key_kernels(&driver);
     return &library;
 }

@@ -6,8 +6,6 @@
 #include "loops.h"
 
 #include "base/element_loops.h"
-#include "base/elements/dtype.h"
-#include "base/elements/float_key.h"
 #include "base/elements/strided_copy.h"
 #include "base/mem.h"
 #include "device/cuda/cuda_check.h"
@@ -90,47 +88,12 @@ static void power(weft_dtype dtype, size_t count, void *x, double p)
     upload(x, host, bytes);
 }
 
-static size_t key_bytes(weft_dtype dtype) { return dtype == WEFT_F64 ? 8 : 4; }
-
-static void keys_of_floats(weft_dtype dtype, bool nan_is_largest, size_t count, void *keys,
-                           const void *x)
-{
-    size_t element = weft_dtype_size(dtype);
-    char *from = download(x, count * element), *to = wf_malloc(count * key_bytes(dtype));
-
-    for (size_t i = 0; i < count; i++) {
-        double value = wf_dtypes[dtype].load(from + i * element);
-
-        if (dtype == WEFT_F64)
-            ((int64_t *)to)[i] = wf_key_of_f64(value, nan_is_largest);
-        else
-            ((int32_t *)to)[i] = wf_key_of_f32((float)value, nan_is_largest);
-    }
-    upload(keys, to, count * key_bytes(dtype));
-    wf_free(from);
-}
-
-static void floats_of_keys(weft_dtype dtype, size_t count, void *x, const void *keys)
-{
-    size_t element = weft_dtype_size(dtype);
-    char *from = download(keys, count * key_bytes(dtype)), *to = wf_malloc(count * element);
-
-    for (size_t i = 0; i < count; i++)
-        wf_dtypes[dtype].store(to + i * element, dtype == WEFT_F64
-                                                     ? wf_f64_of_key(((int64_t *)from)[i])
-                                                     : (double)wf_f32_of_key(((int32_t *)from)[i]));
-    upload(x, to, count * element);
-    wf_free(from);
-}
-
 void add_loops(struct wf_device_driver *driver)
 {
     driver->strided_copy = strided_copy;
     driver->fill = fill;
     driver->divide = divide;
     driver->power = power;
-    driver->keys_of_floats = keys_of_floats;
-    driver->floats_of_keys = floats_of_keys;
 }
 
 /* ---- the optimizers' ---- */

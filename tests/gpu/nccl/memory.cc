@@ -15,7 +15,7 @@ struct registration {
     size_t bytes;
 };
 static std::list<registration> registrations; /* whose elements stay where they are */
-static thread_local long made;                /* by this rank */
+static thread_local long made, given;         /* by this rank; to it, regions */
 
 bool is_registered(ncclComm_t comm, const void *p)
 {
@@ -46,6 +46,7 @@ ncclResult_t ncclMemAlloc(void **p, size_t bytes)
         if (!*p) return ncclUnhandledCudaError;
         stand_in::device_make_live(*p);
         stand_in::device_mark_of_library(*p);
+        given++;
         return ncclSuccess;
     });
 }
@@ -96,4 +97,6 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 
 /** For tests: how often this rank has registered memory. */
 long wt_cuda_registrations_made(void) { return made; }
+/** How often ncclMemAlloc has given it any. */
+long wt_cuda_nccl_memory_given(void) { return given; }
 }

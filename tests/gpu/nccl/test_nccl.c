@@ -3,12 +3,11 @@
  * and NCCL are stand-ins; what streams and communicators are like is the environment's.
  *
  *     gpu.nccl RANKS [CASE]    exits 0 when all is right
- *     cases: collectives (unless told), order, many, registered, no_memory, refused_once, missing,
- * graphs, missing_in_graph, graph_left, lacks_memory_before, lacks_memory_after,
- * lacks_memory_alone, extremes
+ *     cases: those of the table of main; collectives unless told
  */
 #include <dlfcn.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +20,12 @@
 #include "device/capture.h"
 #include "device/device.h"
 #include "device/pool.h"
-
-static _Thread_local struct wf_graph *left_graph; /* at the end of the rank */
+#include "nccl_cases.h"
 
 static void finish_rank(void)
 {
     wf_comm_close_on_device();
-    if (left_graph && !wf_graph_is_closed(left_graph)) WF_DIE("a graph is left on the device");
-    wf_graph_free(left_graph);
+    free_left_graph();
     wf_pool_finalize();
     wf_device_finalize();
 }
@@ -51,9 +48,7 @@ static int collectives(void *payload)
 
 /* ---- order ---- */
 
-enum { COUNT = 5000 };
-
-static struct wf_block *numbers(float value)
+struct wf_block *numbers(float value)
 {
     struct wf_block *block = wf_block_new_on(WEFT_CUDA, COUNT * sizeof(float), WF_MEM_COMM);
     float host[COUNT];
@@ -63,7 +58,7 @@ static struct wf_block *numbers(float value)
     return block;
 }
 
-static struct wf_coll sum_of(struct wf_block *from, struct wf_block *to)
+struct wf_coll sum_of(struct wf_block *from, struct wf_block *to)
 {
     return (struct wf_coll){.kind = WEFT_COLL_ALL_REDUCE,
                             .comm = wf_comm_world(),
@@ -73,7 +68,7 @@ static struct wf_coll sum_of(struct wf_block *from, struct wf_block *to)
                             .recv = to->data};
 }
 
-static int expect(struct wf_block *block, float want, const char *what)
+int expect(struct wf_block *block, float want, const char *what)
 {
     float got[COUNT];
 
@@ -124,16 +119,18 @@ static int order(void *payload)
 
 /* ---- registered memory ---- */
 
-/* By this rank, as the stand-in counts. */
-static long registrations(void)
+/* What the stand-in counts of this rank. */
+static long counted(const char *function)
 {
     void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-    long (*made)(void);
+    long (*count)(void);
 
     if (!nccl) return -1;
-    *(void **)&made = dlsym(nccl, "wt_cuda_registrations_made");
-    return made();
+    *(void **)&count = dlsym(nccl, function);
+    return count();
 }
+
+static long registrations(void) { return counted("wt_cuda_registrations_made"); }
 
 static int sum_once(float value)
 {
@@ -178,6 +175,29 @@ static int registered(void *payload)
         trim_together();
     }
     return failed;
+}
+
+/* The environment makes one rank's first ncclMemAlloc fail. That rank has cudaMalloc's memory for
+ * good, the others have NCCL's, and no rank registers any. */
+static int refused_first(void *payload)
+{
+    static atomic_int without;
+    int failed = 0;
+
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    for (int round = 0; round < 2; round++) {
+        failed += sum_once((float)round);
+        trim_together();
+    }
+    if (counted("wt_cuda_nccl_memory_given") == 0) atomic_fetch_add(&without, 1);
+    trim_together();
+    if (atomic_load(&without) != 1 || registrations() != 0) {
+        WF_FAIL(WEFT_ERR_STATE, "%d ranks have no memory of NCCL's; this one registered %ld times",
+                atomic_load(&without), registrations());
+        failed++;
+    }
+    return failed + check_backend(wf_comm_world());
 }
 
 /* A GPU of 64 MiB: what is idle is given back for what does not fit beside it. */
@@ -260,154 +280,6 @@ static int missing(void *payload)
     return failed;
 }
 
-/* ---- graphs ---- */
-
-/* total = the sum of a over the ranks, twice, beside a copy; captured. `a` is 1 then. */
-static struct wf_graph *capture_sums(struct wf_block *a, struct wf_block *sum,
-                                     struct wf_block *total, struct wf_block *copy)
-{
-    struct wf_coll first = sum_of(a, sum), second = sum_of(sum, total);
-    char why[512] = "";
-    struct wf_graph *graph;
-
-    wf_comm_run(&first); /* the communicator is opened before */
-    if (wf_capture_begin(true)) return NULL;
-    wf_comm_start(&first);
-    wf_device_copy(WEFT_CUDA, copy->data, a->data, COUNT * sizeof(float));
-    wf_comm_wait(&first);
-    wf_comm_run(&second);
-    graph = wf_capture_end(why, sizeof why);
-    if (!graph) WF_FAIL(WEFT_ERR_STATE, "no graph: %s", why);
-    return graph;
-}
-
-static void set(struct wf_block *block, float value)
-{
-    struct wf_block *from = numbers(value);
-
-    wf_device_copy(WEFT_CUDA, block->data, from->data, COUNT * sizeof(float));
-    wf_block_release(from);
-}
-
-/* What is done with the graph in the end. */
-enum end { FREED, LEFT, LAST_MISSED };
-
-/* Launches; but for one rank's, when the last is to be missed. */
-static int launch_graphs(enum end end)
-{
-    struct wf_block *a, *sum, *total, *copy;
-    struct wf_graph *graph;
-    float ranks;
-    int failed = 0;
-
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
-    ranks = (float)wf_comm_size(wf_comm_world());
-    a = numbers(1);
-    sum = numbers(0);
-    total = numbers(0);
-    copy = numbers(0);
-    graph = capture_sums(a, sum, total, copy);
-    if (!graph) return 1;
-    failed += expect(total, ranks * ranks, "the sum of the capture");
-    for (int i = 2; i < 5; i++) {
-        set(a, (float)i);
-        if (end == LAST_MISSED && i == 4 && wf_comm_rank(wf_comm_world()) == 1) break;
-        failed += !wf_graph_launch(graph);
-        failed += expect(total, (float)i * ranks * ranks, "the sum of a launch");
-        failed += expect(copy, (float)i, "what is copied beside it");
-    }
-    if (end == LEFT)
-        left_graph = graph;
-    else
-        wf_graph_free(graph);
-    wf_block_release(a);
-    wf_block_release(sum);
-    wf_block_release(total);
-    wf_block_release(copy);
-    return failed;
-}
-
-static int graphs(void *payload)
-{
-    (void)payload;
-    return launch_graphs(FREED);
-}
-
-static int missing_in_graph(void *payload)
-{
-    (void)payload;
-    return launch_graphs(LAST_MISSED);
-}
-
-/* The end of the rank comes before that of the graph. */
-static int graph_left(void *payload)
-{
-    (void)payload;
-    return launch_graphs(LEFT);
-}
-
-/* Of a GPU of 64 MiB. Captured, it has no room beside what is idle. */
-static bool take_most(void)
-{
-    struct wf_block *block = wf_block_new_on(WEFT_CUDA, (size_t)40 << 20, WF_MEM_COMM);
-
-    if (block) wf_block_release(block);
-    return block != NULL;
-}
-
-/* One rank has no memory left in a capture, before its first collective or after it. */
-static int lacks_memory(bool after)
-{
-    struct wf_block *a, *sum;
-    struct wf_coll coll;
-    char why[512] = "";
-
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
-    a = numbers(1);
-    sum = numbers(0);
-    coll = sum_of(a, sum);
-    wf_comm_run(&coll);
-    if (!take_most() || wf_capture_begin(true)) return 1;
-    if (after) wf_comm_run(&coll);
-    if (wf_comm_rank(wf_comm_world()) == 1 && !take_most()) return 1;
-    wf_comm_run(&coll);
-    wf_graph_free(wf_capture_end(why, sizeof why));
-    return expect(sum, 0, "what never comes");
-}
-
-static int lacks_memory_before(void *payload)
-{
-    (void)payload;
-    return lacks_memory(false);
-}
-
-static int lacks_memory_after(void *payload)
-{
-    (void)payload;
-    return lacks_memory(true);
-}
-
-/* Alone, a rank leaves the capture and goes on. */
-static int lacks_memory_alone(void *payload)
-{
-    struct wf_block *a, *b;
-    char why[512] = "";
-    int failed;
-
-    (void)payload;
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
-    a = numbers(1);
-    b = numbers(0);
-    if (!take_most() || wf_capture_begin(true)) return 1;
-    wf_device_copy(WEFT_CUDA, b->data, a->data, COUNT * sizeof(float));
-    failed = !take_most();
-    failed += wf_capture_end(why, sizeof why) || !strstr(why, "there is no memory for");
-    failed += expect(b, 1, "what was captured");
-    wf_block_release(a);
-    wf_block_release(b);
-    return failed;
-}
-
 /* ---- maxima and minima ---- */
 
 enum { EXTREMES = 600 };
@@ -459,13 +331,34 @@ static int expect_extremes(const struct wf_coll *coll, const void *recv, int fir
     return 0;
 }
 
-static int run_extremes(struct wf_coll coll, const size_t *counts)
+/* Captured; and launched, when what the capture gave has gone. gives: failures */
+static int run_in_graph(struct wf_coll *coll, size_t bytes)
+{
+    static const char zeros[EXTREMES * sizeof(double)];
+    struct wf_graph *graph;
+    char why[512] = "";
+    int failed;
+
+    if (wf_capture_begin(true)) return 1;
+    wf_comm_run(coll);
+    graph = wf_capture_end(why, sizeof why);
+    if (!graph) {
+        WF_FAIL(WEFT_ERR_STATE, "no graph: %s", why);
+        return 1;
+    }
+    wf_device_upload(WEFT_CUDA, coll->recv, zeros, bytes);
+    failed = !wf_graph_launch(graph);
+    wf_graph_free(graph);
+    return failed;
+}
+
+static int run_extremes(struct wf_coll coll, const size_t *counts, bool in_graph)
 {
     size_t element = weft_dtype_size(coll.dtype), bytes = EXTREMES * element, first = 0;
     struct wf_block *from = wf_block_new_on(WEFT_CUDA, bytes, WF_MEM_COMM);
     struct wf_block *to = wf_block_new_on(WEFT_CUDA, bytes, WF_MEM_COMM);
     bool whole = coll.kind == WEFT_COLL_ALL_REDUCE;
-    int me = wf_comm_rank(coll.comm), failed;
+    int me = wf_comm_rank(coll.comm), failed = 0;
     char host[EXTREMES * sizeof(double)];
 
     for (int i = 0; i < EXTREMES; i++)
@@ -476,25 +369,26 @@ static int run_extremes(struct wf_coll coll, const size_t *counts)
     coll.send_counts = counts;
     coll.send = from->data;
     coll.recv = to->data;
-    wf_comm_run(&coll);
+    if (in_graph)
+        failed = run_in_graph(&coll, bytes);
+    else
+        wf_comm_run(&coll);
     for (int rank = 0; rank < me; rank++) first += whole ? 0 : counts[rank];
     wf_device_download(WEFT_CUDA, host, to->data, bytes, "a test");
-    failed = expect_extremes(&coll, host, (int)first, whole ? EXTREMES : counts[me]);
+    failed += expect_extremes(&coll, host, (int)first, whole ? EXTREMES : counts[me]);
     wf_block_release(from);
     wf_block_release(to);
     return failed;
 }
 
 /* A NaN stays, as in host memory: NCCL loses it. */
-static int extremes(void *payload)
+static int run_all_extremes(bool in_graph)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16};
     struct wf_comm *world = wf_comm_world();
     int size = wf_comm_size(world), failed = 0;
     size_t counts[16];
 
-    (void)payload;
-    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
     for (int rank = 0; rank < size; rank++) counts[rank] = part_of(rank, size);
     for (int i = 0; i < 16; i++) {
         struct wf_coll coll = {.kind = i & 1 ? WEFT_COLL_ALL_REDUCE : WEFT_COLL_REDUCE_SCATTER,
@@ -503,10 +397,19 @@ static int extremes(void *payload)
                                .dtype = dtypes[i / 4],
                                .reduce = i & 2 ? WEFT_MAX : WEFT_MIN};
 
-        failed += run_extremes(coll, counts);
+        failed += run_extremes(coll, counts, in_graph);
     }
     return failed + check_backend(world);
 }
+
+static int extremes(void *payload)
+{
+    (void)payload;
+    if (wf_device_ensure_open(WEFT_CUDA) != WEFT_OK) return 1;
+    return run_all_extremes(false);
+}
+
+static int extremes_in_graph(void *payload) { return extremes(payload) + run_all_extremes(true); }
 
 /* What a script tells from a crash. */
 static void leave(void) { _Exit(3); }
@@ -522,6 +425,7 @@ int main(int argc, char **argv)
                  {"registered", registered},
                  {"no_memory", no_memory},
                  {"refused_once", refused_once},
+                 {"refused_first", refused_first},
                  {"missing", missing},
                  {"graphs", graphs},
                  {"missing_in_graph", missing_in_graph},
@@ -529,7 +433,11 @@ int main(int argc, char **argv)
                  {"lacks_memory_before", lacks_memory_before},
                  {"lacks_memory_after", lacks_memory_after},
                  {"lacks_memory_alone", lacks_memory_alone},
-                 {"extremes", extremes}};
+                 {"extremes", extremes},
+                 {"extremes_in_graph", extremes_in_graph},
+                 {"counts_gone", counts_gone},
+                 {"older", older},
+                 {"older_waited_for", older_waited_for}};
     const char *name = argc > 2 ? argv[2] : "collectives";
     int failed = -1;
 
