@@ -12,7 +12,7 @@ static bool may_lose_a_nan(const struct wf_coll *coll)
 }
 
 /* Elements that this rank sends; of those, *mine is where what it receives begins in place. */
-static size_t count_sent(const struct wf_coll *coll, size_t *mine)
+static size_t count_elements_sent(const struct wf_coll *coll, size_t *mine)
 {
     size_t sent = 0;
 
@@ -39,7 +39,7 @@ struct wf_float_keys wf_float_keys_make(struct wf_coll *coll)
     weft_dtype key = coll->dtype == WEFT_F64 ? WEFT_I64 : WEFT_I32;
     size_t sent, mine;
 
-    if (!may_lose_a_nan(coll) || (sent = count_sent(coll, &mine)) == 0) return keys;
+    if (!may_lose_a_nan(coll) || (sent = count_elements_sent(coll, &mine)) == 0) return keys;
     keys.block = key_block_or_die(sent * weft_dtype_size(key));
     keys.mine = (const char *)keys.block->data + mine * weft_dtype_size(key);
     keys.count = coll->kind == WEFT_COLL_ALL_REDUCE ? sent : coll->send_counts[coll->comm->rank];

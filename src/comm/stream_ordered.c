@@ -169,7 +169,7 @@ static void issue(const struct wf_in_stream *entry, const struct wf_coll *coll)
 }
 
 /* What messages need of one that was given, and no more: the arrays may go before it ends. */
-static struct wf_coll without_arrays(const struct wf_coll *coll)
+static struct wf_coll copy_without_counts(const struct wf_coll *coll)
 {
     struct wf_coll what = *coll;
 
@@ -224,7 +224,7 @@ static void watch_launches(const struct wf_coll *what)
 /* The end of some is looked for now and then, for what they hold. */
 static void in_stream_start(struct wf_coll *coll)
 {
-    struct wf_coll what = without_arrays(coll), given_as = *coll;
+    struct wf_coll what = copy_without_counts(coll), given_as = *coll;
     struct wf_in_stream *entry = new_entry(&what);
     int span;
 

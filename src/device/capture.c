@@ -33,9 +33,10 @@ struct wf_graph {
 struct wf_capture {
     struct wf_graph *graph;
     unsigned number;
-    char why[WHY_BYTES];   /* the graph has no use; empty: it has */
-    char alone[WHY_BYTES]; /* why this rank has left it, and others may not have; empty: it has not
-                            */
+    char why[WHY_BYTES];          /* the graph has no use; empty: it has */
+    char local_reason[WHY_BYTES]; /* why this rank has left it, and others may not have; empty: it
+                                   * has not
+                                   */
 };
 
 _Thread_local struct wf_capture *wf_capture_of_thread;
@@ -52,7 +53,7 @@ const char *wf_capture_begin(bool keeps)
     if (!wf_device_driver) return "this rank has no GPU";
     if (!wf_device_driver->graphs) return "the device has no graphs";
     begun.why[0] = 0;
-    begun.alone[0] = 0;
+    begun.local_reason[0] = 0;
     begun.number++;
     begun.graph = WF_NEW(struct wf_graph);
     begun.graph->reserve = wf_reserve_open(keeps);
@@ -103,7 +104,7 @@ static void add_to_device(struct wf_graph *graph)
     on_device = graph;
 }
 
-static void remove_from_device(struct wf_graph *graph)
+static void free_device_graph(struct wf_graph *graph)
 {
     wf_device_driver->graphs->free(graph->of_device);
     wf_reserve_free(graph->reserve);
@@ -115,7 +116,7 @@ static void remove_from_device(struct wf_graph *graph)
 
 void wf_graphs_close(void)
 {
-    while (on_device) remove_from_device(on_device);
+    while (on_device) free_device_graph(on_device);
 }
 
 bool wf_graph_is_closed(const struct wf_graph *graph) { return !graph->of_device; }
@@ -146,25 +147,25 @@ void wf_capture_leave(const char *format, ...)
     run_captured();
 }
 
-static _Noreturn void die_alone(void)
+static _Noreturn void die_for_local_reason(void)
 {
     WF_DIE("this rank cannot capture the step, whose collectives other ranks may capture: %s; "
            "leave more memory free, or run the step without a graph on all ranks",
-           begun.alone);
+           begun.local_reason);
 }
 
-void wf_capture_leave_alone(const char *format, ...)
+void wf_capture_leave_for_local_reason(const char *format, ...)
 {
     if (!wf_capture_of_thread) return;
-    KEEP_FIRST_REASON(begun.alone, format);
-    if (begun.graph->has_collectives) die_alone();
-    wf_capture_leave("%s", begun.alone);
+    KEEP_FIRST_REASON(begun.local_reason, format);
+    if (begun.graph->has_collectives) die_for_local_reason();
+    wf_capture_leave("%s", begun.local_reason);
 }
 
 void wf_capture_note_collective(void)
 {
     if (!begun.graph) return;
-    if (begun.alone[0]) die_alone();
+    if (begun.local_reason[0]) die_for_local_reason();
     if (wf_capture_of_thread) begun.graph->has_collectives = true;
 }
 
@@ -228,7 +229,7 @@ void wf_graph_free(struct wf_graph *graph)
     if (!graph) return;
     for (int i = 0; i < graph->n_calls; i++)
         if (graph->calls[i].is.release) graph->calls[i].is.release(graph->calls[i].is.self);
-    if (graph->of_device) remove_from_device(graph);
+    if (graph->of_device) free_device_graph(graph);
     wf_free(graph->calls);
     wf_free(graph);
 }

@@ -63,7 +63,7 @@ void wf_capture_forbid(const char *format, ...) WEFT_PRINTF(1, 2);
 /** As wf_capture_leave, for a reason that other ranks need not have. A collective of the step would
  * then be in the graphs of some ranks and not of all, which would wait for ever: the job ends, here
  * or where the step comes to one. */
-void wf_capture_leave_alone(const char *format, ...) WEFT_PRINTF(1, 2);
+void wf_capture_leave_for_local_reason(const char *format, ...) WEFT_PRINTF(1, 2);
 /** The device is about to be given a collective; it may be captured. */
 void wf_capture_note_collective(void);
 

@@ -27,7 +27,7 @@ struct wf_library_calls {
     void (*free)(void *p);
     /* Memory of the device that no tensor has; in a capture what was captured is launched first,
      * and the capture ends. */
-    void (*give_back_memory)(void);
+    void (*release_idle_memory)(void);
     const struct wf_knobs *knobs;
     const int *log_threshold;
 };

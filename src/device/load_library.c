@@ -53,9 +53,9 @@ static void *open_library(char *why)
 }
 
 /* Not the pool's caller asks, but a kernel. */
-static void give_back_memory(void)
+static void release_idle_memory(void)
 {
-    wf_capture_leave_alone("there is no memory for what a kernel needs");
+    wf_capture_leave_for_local_reason("there is no memory for what a kernel needs");
     wf_pool_trim_device();
 }
 
@@ -70,7 +70,7 @@ static const struct wf_library_calls calls = {
     .calloc = wf_calloc,
     .realloc = wf_realloc,
     .free = wf_free,
-    .give_back_memory = give_back_memory,
+    .release_idle_memory = release_idle_memory,
     .knobs = &wf_knobs,
     .log_threshold = &wf_log_threshold,
 };

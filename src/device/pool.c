@@ -65,8 +65,8 @@ static struct wf_block *new_block_trimming_if_full(struct pool *pool, size_t byt
         block = take_cached_or_new_block(pool, size_class, list);
     }
     if (block) return block;
-    wf_capture_leave_alone("there is no memory for %zu bytes on the %s", bytes,
-                           list == WF_BLOCKS_DEVICE ? "GPU" : "host");
+    wf_capture_leave_for_local_reason("there is no memory for %zu bytes on the %s", bytes,
+                                      list == WF_BLOCKS_DEVICE ? "GPU" : "host");
     wf_pool_recycle_held(pool, 0);
     wf_pool_unmap_idle_regions(pool,
                                list == WF_BLOCKS_DEVICE ? WF_REGIONS_OF_DEVICE : WF_ALL_REGIONS);

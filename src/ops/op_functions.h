@@ -116,17 +116,20 @@ weft_tensor *wf_reduce_partial_operand(const char *who, weft_tensor *x);
 /** Fails where there is no element along the dims in a bit mask. */
 weft_status wf_need_elements(const weft_tensor *x, int64_t mask, const char *who);
 
+/** The bit mask of a list of dims along which there is an element; -1 with an error. */
+int64_t wf_dims_with_elements(const weft_tensor *x, const int *dims, int n, const char *who);
+
 /** Fails for integers to the power of a negative integer. */
-weft_status wf_check_power(const weft_tensor *x, double power);
+weft_status wf_check_integer_power(const weft_tensor *x, double power);
 
 /** A tensor without dims is taken for one with a single element along its dim 0, or -1. */
-static inline bool wf_is_dim_of_number(const weft_tensor *x, int dim)
+static inline bool wf_is_dim_of_scalar(const weft_tensor *x, int dim)
 {
     return weft_ndim(x) == 0 && (dim == 0 || dim == -1);
 }
 
 /** Results of such an op without the dim again: y, and *more unless NULL. */
-weft_tensor *wf_drop_one_dim(weft_tensor *y, weft_tensor **more);
+weft_tensor *wf_squeeze_to_scalar(weft_tensor *y, weft_tensor **more);
 
 /** Fails unless x has floating-point numbers. */
 weft_status wf_need_float(const weft_tensor *x, const char *who);

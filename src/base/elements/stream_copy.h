@@ -47,7 +47,7 @@ static inline bool wf_is_streamed(int64_t total, int64_t row)
 }
 
 /** Copies a line; `to` starts one. */
-static inline void wf_stream_line(char *to, const char *from)
+static inline void wf_stream_cache_line(char *to, const char *from)
 {
     const __m128i *x = (const __m128i *)(const void *)from;
     __m128i *y = (__m128i *)(void *)to;
@@ -70,7 +70,8 @@ static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
 
     if (head > bytes) head = bytes;
     memcpy(y, x, head);
-    for (i = head; i + WF_CACHE_LINE <= bytes; i += WF_CACHE_LINE) wf_stream_line(y + i, x + i);
+    for (i = head; i + WF_CACHE_LINE <= bytes; i += WF_CACHE_LINE)
+        wf_stream_cache_line(y + i, x + i);
     memcpy(y + i, x + i, bytes - i);
 }
 
@@ -86,7 +87,7 @@ static inline void wf_stream_copy_backward(void *to, const void *from, size_t by
     tail = (bytes - head) % WF_CACHE_LINE, end = bytes - tail;
     memcpy(y + end, x + end, tail);
     for (; end > head; end -= WF_CACHE_LINE)
-        wf_stream_line(y + end - WF_CACHE_LINE, x + end - WF_CACHE_LINE);
+        wf_stream_cache_line(y + end - WF_CACHE_LINE, x + end - WF_CACHE_LINE);
     memcpy(y, x, head);
 }
 
@@ -98,7 +99,10 @@ static inline bool wf_is_streamed(int64_t total, int64_t row)
 {
     return (void)total, (void)row, false;
 }
-static inline void wf_stream_line(char *to, const char *from) { memcpy(to, from, WF_CACHE_LINE); }
+static inline void wf_stream_cache_line(char *to, const char *from)
+{
+    memcpy(to, from, WF_CACHE_LINE);
+}
 static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);

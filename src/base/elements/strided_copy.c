@@ -175,17 +175,17 @@ static inline void copy_inner_loops(const struct wf_strided_copy *c, char *dst, 
         copy_strided_row(dst, src, c->count[last], c->dst_step[last], c->src_step[last], bytes);
 }
 
-static void copy_around_transposed(const struct wf_strided_copy *c, int loop, char *dst,
-                                   const char *src)
+static void copy_loops_around_transpose(const struct wf_strided_copy *c, int loop, char *dst,
+                                        const char *src)
 {
     if (loop == c->columns || loop == c->outer_columns)
-        copy_around_transposed(c, loop + 1, dst, src);
+        copy_loops_around_transpose(c, loop + 1, dst, src);
     else if (loop == c->loops - 1)
         wf_transposed_copy_run(c, dst, src);
     else
         for (int64_t i = 0; i < c->count[loop]; i++)
-            copy_around_transposed(c, loop + 1, dst + i * c->dst_step[loop],
-                                   src + i * c->src_step[loop]);
+            copy_loops_around_transpose(c, loop + 1, dst + i * c->dst_step[loop],
+                                        src + i * c->src_step[loop]);
 }
 
 static void copy_nested_loops(const struct wf_strided_copy *c, int loop, char *dst, const char *src)
@@ -232,7 +232,7 @@ void wf_strided_copy_run(const struct wf_strided_copy *copy, void *dst, const vo
     if (copy->loops == 0)
         memcpy(to, from, copy->run);
     else if (copy->transposed)
-        copy_around_transposed(copy, 0, to, from);
+        copy_loops_around_transpose(copy, 0, to, from);
     else
         copy_nested_loops(copy, 0, to, from);
     if (copy->streamed) wf_stream_end();

@@ -52,7 +52,7 @@ struct column_walk {
     char *to;
 };
 
-static char *next_column(struct column_walk *walk)
+static char *next_column_address(struct column_walk *walk)
 {
     char *to = walk->to;
 
@@ -106,7 +106,7 @@ static inline void stream_tile(const char *from, int64_t row, char *const *to, i
         if ((uintptr_t)(to[j] + at) % WF_CACHE_LINE)
             memcpy(to[j] + at, line[j], WF_CACHE_LINE);
         else
-            wf_stream_line(to[j] + at, line[j]);
+            wf_stream_cache_line(to[j] + at, line[j]);
     }
 }
 
@@ -126,7 +126,7 @@ void wf_transposed_copy_run(const struct wf_strided_copy *c, char *dst, const ch
             int64_t n = wf_min_i64(TILE, columns - j);
             char *to[TILE];
 
-            for (int64_t k = 0; k < n; k++) to[k] = next_column(&walk);
+            for (int64_t k = 0; k < n; k++) to[k] = next_column_address(&walk);
             for (int64_t k = i; k < wf_min_i64(i + TILE, rows); k++)
                 __builtin_prefetch(src + k * row + (j + AHEAD) * ELEMENT);
             if (c->streamed && n == TILE && rows - i >= TILE)

@@ -258,7 +258,7 @@ static void become_replay(struct wf_taped_call *call)
 }
 
 /* Nothing has been walked: another backward may record it. */
-static bool tape_is_unwalked(const struct wf_taped_call *call)
+static bool tape_was_never_traversed(const struct wf_taped_call *call)
 {
     const struct wf_captured_forward *captured = &call->captured;
 
@@ -292,7 +292,8 @@ weft_status wf_taped_call_capture_backward(struct wf_taped_call *call,
     weft_status status = record_and_plan(call, node, in_grads, is_first);
 
     if (!is_first) return status;
-    if (status != WEFT_OK && !variant->unusable && (variant->backward || !tape_is_unwalked(call)))
+    if (status != WEFT_OK && !variant->unusable &&
+        (variant->backward || !tape_was_never_traversed(call)))
         variant->unusable = wf_strdup(weft_error_message());
     wf_variant_agree_across_ranks(variant);
     if (variant->unusable || !variant->backward) return status;

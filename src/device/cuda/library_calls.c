@@ -84,4 +84,4 @@ void *wf_realloc(void *old, size_t bytes) { return library->realloc(old, bytes);
 
 void wf_free(void *p) { library->free(p); }
 
-void wf_library_give_back_memory(void) { library->give_back_memory(); }
+void wf_library_give_back_memory(void) { library->release_idle_memory(); }

@@ -27,9 +27,9 @@ static bool all_dims_have_one_size(const struct wf_infer *call, const struct wf_
     return true;
 }
 
-static void consider_shard_of_input(struct wf_shard_variants *variants, const struct wf_infer *call,
-                                    const struct wf_dim_labels *labels, const struct wf_layout *now,
-                                    const int8_t *dims, int axis, int label)
+static void add_shard_of_input(struct wf_shard_variants *variants, const struct wf_infer *call,
+                               const struct wf_dim_labels *labels, const struct wf_layout *now,
+                               const int8_t *dims, int axis, int label)
 {
     weft_placement p = now->placements[axis];
     bool even = label < 32 && labels->even >> label & 1;
@@ -49,8 +49,7 @@ void wf_list_shard_variants(struct wf_shard_variants *variants, const struct wf_
     add_shard_variant(variants, weft_shard(0));
     for (int i = 0; i < call->n_in; i++)
         if (call->in[i] && call->in[i]->mesh)
-            consider_shard_of_input(variants, call, labels, call->in[i], labels->in[i], axis,
-                                    label);
+            add_shard_of_input(variants, call, labels, call->in[i], labels->in[i], axis, label);
     if (call->want && call->want->mesh == mesh)
-        consider_shard_of_input(variants, call, labels, call->want, labels->out[0], axis, label);
+        add_shard_of_input(variants, call, labels, call->want, labels->out[0], axis, label);
 }

@@ -106,7 +106,7 @@ weft_tensor *weft_take_along_dim(weft_tensor *x, weft_tensor *index, int dim)
     if (!x || !index) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "take_along_dim"));
     WF_TRY_PTR(wf_tensor_need_alive(index, "take_along_dim"));
-    if (wf_is_dim_of_number(x, dim) && weft_ndim(index) == 0) return weft_gather(x, dim, index);
+    if (wf_is_dim_of_scalar(x, dim) && weft_ndim(index) == 0) return weft_gather(x, dim, index);
     ndim = weft_ndim(x);
     d = wf_normalize_dim(dim, ndim, "take_along_dim");
     if (d < 0) return NULL;

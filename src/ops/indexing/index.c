@@ -96,7 +96,7 @@ weft_tensor *weft_index_select(weft_tensor *x, int dim, weft_tensor *index)
     WF_TRY_PTR(wf_tensor_need_alive(x, "index_select"));
     WF_TRY_PTR(wf_tensor_need_alive(index, "index_select"));
     if (weft_ndim(index) == 0) index = weft_atleast_nd(index, 1);
-    if (index && wf_is_dim_of_number(x, dim)) {
+    if (index && wf_is_dim_of_scalar(x, dim)) {
         WF_NEED_PTR(weft_numel(index) == 1, WEFT_ERR_SHAPE,
                     "index_select: %lld indices for a tensor without dims",
                     (long long)weft_numel(index));

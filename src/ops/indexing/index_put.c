@@ -248,7 +248,7 @@ static weft_tensor *put_along_dim(const char *who, enum wf_op op, weft_tensor *x
     WF_TRY_PTR(wf_tensor_need_alive(values, who));
     if (weft_ndim(index) == 0) index = weft_atleast_nd(index, 1);
     if (!index) return NULL;
-    if (wf_is_dim_of_number(x, dim))
+    if (wf_is_dim_of_scalar(x, dim))
         return weft_reshape(
             put_along_dim(who, op, weft_atleast_nd(x, 1), 0, index, weft_atleast_nd(values, 1)),
             NULL, 0);
@@ -278,7 +278,7 @@ weft_tensor *weft_index_fill(weft_tensor *x, int dim, weft_tensor *index, double
     if (!x || !index) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "index_fill"));
     WF_TRY_PTR(wf_tensor_need_alive(index, "index_fill"));
-    if (wf_is_dim_of_number(x, dim))
+    if (wf_is_dim_of_scalar(x, dim))
         return weft_reshape(
             weft_index_fill(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1), value), NULL, 0);
     d = wf_normalize_dim(dim, weft_ndim(x), "index_fill");

@@ -219,7 +219,7 @@ static weft_tensor *scatter(const char *who, enum wf_op op, weft_tensor *x, int 
 
     if (!x || !index || !values) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
-    if (wf_is_dim_of_number(x, dim))
+    if (wf_is_dim_of_scalar(x, dim))
         return weft_reshape(scatter(who, op, weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1),
                                     weft_atleast_nd(values, 1), reduce),
                             NULL, 0);
@@ -238,7 +238,7 @@ weft_tensor *weft_scatter_value(weft_tensor *x, int dim, weft_tensor *index, dou
 
     if (!x || !index) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "scatter_value"));
-    if (wf_is_dim_of_number(x, dim))
+    if (wf_is_dim_of_scalar(x, dim))
         return weft_reshape(
             weft_scatter_value(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1), value), NULL,
             0);
@@ -289,7 +289,7 @@ weft_tensor *weft_scatter_reduce(weft_tensor *x, int dim, weft_tensor *index, we
 
     if (!x || !index || !values) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "scatter_reduce"));
-    if (wf_is_dim_of_number(x, dim))
+    if (wf_is_dim_of_scalar(x, dim))
         return weft_reshape(weft_scatter_reduce(weft_atleast_nd(x, 1), 0, weft_atleast_nd(index, 1),
                                                 weft_atleast_nd(values, 1), reduce, include_self),
                             NULL, 0);
@@ -305,7 +305,7 @@ weft_tensor *weft_scatter_reduce(weft_tensor *x, int dim, weft_tensor *index, we
 }
 
 /* One more than the largest of the whole tensor, -1 with an error. */
-static int64_t classes_of_index(weft_tensor *index)
+static int64_t infer_class_count(weft_tensor *index)
 {
     weft_tensor *largest =
         weft_numel(index) > 0 ? wf_reduce_if_partial(weft_amax(index, NULL, 0, false)) : NULL;
@@ -329,7 +329,7 @@ weft_tensor *weft_one_hot(weft_tensor *index, int64_t classes)
     WF_NEED_PTR(wf_is_index_dtype(index->layout), WEFT_ERR_DTYPE,
                 "one_hot: classes are i32 or i64, not %s",
                 weft_dtype_name(weft_tensor_dtype(index)));
-    if (classes == -1) classes = classes_of_index(index);
+    if (classes == -1) classes = infer_class_count(index);
     if (classes == -1) return NULL;
     WF_NEED_PTR(classes > 0 && n < WEFT_MAX_DIMS, WEFT_ERR_ARG,
                 "one_hot: %lld classes for a tensor with %d dims", (long long)classes, n);

@@ -110,7 +110,7 @@ static weft_tensor *softmax(enum wf_op op, const char *name, weft_tensor *x, int
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, name));
-    if (wf_is_dim_of_number(x, dim))
+    if (wf_is_dim_of_scalar(x, dim))
         return weft_reshape(softmax(op, name, weft_atleast_nd(x, 1), 0, log), NULL, 0);
     d = wf_normalize_dim(dim, weft_ndim(x), name);
     if (d < 0) return NULL;

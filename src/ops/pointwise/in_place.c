@@ -112,7 +112,7 @@ weft_tensor *weft_pow_scalar_(weft_tensor *x, double s)
 {
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "pow"));
-    WF_TRY_PTR(wf_check_power(x, s));
+    WF_TRY_PTR(wf_check_integer_power(x, s));
     return write_over(WF_OP_pow_scalar, x, &x, 1, &s, 1);
 }
 

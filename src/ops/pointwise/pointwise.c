@@ -105,14 +105,14 @@ weft_status wf_shape_cast(struct wf_infer *call)
 
 /* ---- public functions ---- */
 
-static bool has_integers(const weft_tensor *x)
+static bool has_integral_dtype(const weft_tensor *x)
 {
     return !weft_dtype_is_float(weft_tensor_dtype(x)) && weft_tensor_dtype(x) != WEFT_C64;
 }
 
-weft_status wf_check_power(const weft_tensor *x, double power)
+weft_status wf_check_integer_power(const weft_tensor *x, double power)
 {
-    WF_NEED(!has_integers(x) || power >= 0 || !wf_number_is_whole(power), WEFT_ERR_ARG,
+    WF_NEED(!has_integral_dtype(x) || power >= 0 || !wf_number_is_whole(power), WEFT_ERR_ARG,
             "pow: integers to the power %g, which are none", power);
     return WEFT_OK;
 }
@@ -123,9 +123,9 @@ static weft_tensor *call_with_numbers(enum wf_op op, weft_tensor *x, const doubl
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, wf_ops[op].name));
-    if (op == WF_OP_pow_scalar) WF_TRY_PTR(wf_check_power(x, s[0]));
+    if (op == WF_OP_pow_scalar) WF_TRY_PTR(wf_check_integer_power(x, s[0]));
     /* Integers are finite numbers, all of which f32 does not have. */
-    if (op == WF_OP_nan_to_num && has_integers(x)) return wf_dispatch_unary_op(WF_OP_copy, x);
+    if (op == WF_OP_nan_to_num && has_integral_dtype(x)) return wf_dispatch_unary_op(WF_OP_copy, x);
     x = wf_promote_beside_numbers(x, s, n);
     return x ? wf_dispatch_op_one_output(op, &x, 1, &args) : NULL;
 }
@@ -174,7 +174,7 @@ static weft_tensor *call_with_a_number(enum wf_op op, weft_tensor **in, double s
     for (int i = 0; i < 3; i++) {
         if (!in[i]) return NULL;
         WF_TRY_PTR(wf_tensor_need_alive(in[i], wf_ops[op].name));
-        integers &= has_integers(in[i]);
+        integers &= has_integral_dtype(in[i]);
         bools &= weft_tensor_dtype(in[i]) == WEFT_BOOL;
     }
     if (bools || (integers && !wf_number_is_whole(s)))

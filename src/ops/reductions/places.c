@@ -29,13 +29,9 @@ static weft_tensor *place_of_extreme(weft_tensor *x, weft_tensor *extreme, int64
 static weft_tensor *place(enum wf_op op, const char *who, weft_tensor *x, const int *dims, int n)
 {
     weft_tensor *at = NULL;
-    int64_t mask;
+    int64_t mask = x ? wf_dims_with_elements(x, dims, n, who) : -1;
 
-    if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(x, who));
-    mask = wf_dims_to_mask(x, dims, n, who);
     if (mask < 0) return NULL;
-    WF_TRY_PTR(wf_need_elements(x, mask, who));
     weft_no_grad_open();
     x = wf_widen_small_integers(wf_reduce_partial_operand(who, x));
     if (x) at = place_of_extreme(x, whole_extreme(op, x, mask), mask, false);
@@ -103,8 +99,8 @@ static weft_tensor *extreme_with_index(enum wf_op op, const char *who, weft_tens
     if (indices) *indices = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
-    if (wf_is_dim_of_number(x, dim))
-        return wf_drop_one_dim(
+    if (wf_is_dim_of_scalar(x, dim))
+        return wf_squeeze_to_scalar(
             extreme_with_index(op, who, weft_atleast_nd(x, 1), 0, false, indices), indices);
     d = wf_normalize_dim(dim, weft_ndim(x), who);
     if (d < 0) return NULL;

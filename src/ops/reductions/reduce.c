@@ -123,7 +123,7 @@ int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char
     for (int i = 0; i < n; i++) {
         int d;
 
-        if (i == 0 && wf_is_dim_of_number(t, dims[i])) continue;
+        if (i == 0 && wf_is_dim_of_scalar(t, dims[i])) continue;
         d = wf_normalize_dim(dims[i], weft_ndim(t), who);
         if (d < 0) return -1;
         if (mask >> d & 1) {
@@ -135,16 +135,22 @@ int64_t wf_dims_to_mask(const weft_tensor *t, const int *dims, int n, const char
     return mask;
 }
 
+/* t's placements with those replicated that are partial. */
+static const weft_placement *replicate_partial_axes(const weft_tensor *t, weft_placement *to)
+{
+    for (int a = 0; a < t->layout->n_axes; a++) {
+        to[a] = t->layout->placements[a];
+        if (weft_is_partial(to[a])) to[a] = weft_replicate();
+    }
+    return to;
+}
+
 weft_tensor *wf_reduce_if_partial(weft_tensor *t)
 {
-    weft_placement replicated[WEFT_MAX_AXES];
+    weft_placement to[WEFT_MAX_AXES];
 
     if (!t || !t->layout->partial) return t;
-    for (int a = 0; a < t->layout->n_axes; a++) {
-        replicated[a] = t->layout->placements[a];
-        if (replicated[a].kind == WEFT_KIND_PARTIAL) replicated[a] = weft_replicate();
-    }
-    return weft_redistribute(t, replicated);
+    return weft_redistribute(t, replicate_partial_axes(t, to));
 }
 
 weft_tensor *wf_reduce_partial_operand(const char *who, weft_tensor *x)
@@ -152,10 +158,7 @@ weft_tensor *wf_reduce_partial_operand(const char *who, weft_tensor *x)
     weft_placement to[WEFT_MAX_AXES];
 
     if (!x || !x->layout->partial) return x;
-    memcpy(to, x->layout->placements, sizeof to);
-    for (int a = 0; a < x->layout->n_axes; a++)
-        if (weft_is_partial(to[a])) to[a] = weft_replicate();
-    return wf_redistribute_implicitly(who, x, to);
+    return wf_redistribute_implicitly(who, x, replicate_partial_axes(x, to));
 }
 
 weft_tensor *wf_sum_masked_dims(weft_tensor *t, int64_t mask, bool keep, double scale,
@@ -298,27 +301,31 @@ weft_status wf_need_elements(const weft_tensor *x, int64_t mask, const char *who
     return WEFT_OK;
 }
 
-static weft_tensor *extreme(enum wf_op op, const char *who, weft_tensor *x, const int *dims, int n,
-                            bool keep)
+int64_t wf_dims_with_elements(const weft_tensor *x, const int *dims, int n, const char *who)
 {
     int64_t mask;
 
-    if (!x) return NULL;
-    WF_TRY_PTR(wf_tensor_need_alive(x, who));
+    if (wf_tensor_need_alive(x, who) != WEFT_OK) return -1;
     mask = wf_dims_to_mask(x, dims, n, who);
-    if (mask < 0) return NULL;
-    WF_TRY_PTR(wf_need_elements(x, mask, who));
-    return reduce_mask_of_any_dtype(op, x, mask, keep, false);
+    return mask >= 0 && wf_need_elements(x, mask, who) == WEFT_OK ? mask : -1;
+}
+
+static weft_tensor *reduce_to_extreme(enum wf_op op, const char *who, weft_tensor *x,
+                                      const int *dims, int n, bool keep)
+{
+    int64_t mask = x ? wf_dims_with_elements(x, dims, n, who) : -1;
+
+    return mask < 0 ? NULL : reduce_mask_of_any_dtype(op, x, mask, keep, false);
 }
 
 weft_tensor *weft_amax(weft_tensor *x, const int *dims, int n, bool keep)
 {
-    return extreme(WF_OP_max, "amax", x, dims, n, keep);
+    return reduce_to_extreme(WF_OP_max, "amax", x, dims, n, keep);
 }
 
 weft_tensor *weft_amin(weft_tensor *x, const int *dims, int n, bool keep)
 {
-    return extreme(WF_OP_min, "amin", x, dims, n, keep);
+    return reduce_to_extreme(WF_OP_min, "amin", x, dims, n, keep);
 }
 
 weft_tensor *weft_count_nonzero(weft_tensor *x, const int *dims, int n)

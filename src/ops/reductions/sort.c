@@ -37,8 +37,9 @@ weft_tensor *weft_sort(weft_tensor *x, int dim, bool descending, weft_tensor **i
     if (indices) *indices = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "sort"));
-    if (wf_is_dim_of_number(x, dim))
-        return wf_drop_one_dim(weft_sort(weft_atleast_nd(x, 1), 0, descending, indices), indices);
+    if (wf_is_dim_of_scalar(x, dim))
+        return wf_squeeze_to_scalar(weft_sort(weft_atleast_nd(x, 1), 0, descending, indices),
+                                    indices);
     last = weft_ndim(x) - 1;
     d = wf_normalize_dim(dim, weft_ndim(x), "sort");
     if (d < 0) return NULL;
@@ -77,7 +78,7 @@ weft_tensor *weft_kthvalue(weft_tensor *x, int64_t k, int dim, bool keep, weft_t
     if (index) *index = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "kthvalue"));
-    if (wf_is_dim_of_number(x, dim))
+    if (wf_is_dim_of_scalar(x, dim))
         return weft_kthvalue(weft_atleast_nd(x, 1), k, 0, false, index);
     d = wf_normalize_dim(dim, weft_ndim(x), "kthvalue");
     if (d < 0) return NULL;
@@ -99,7 +100,7 @@ weft_tensor *weft_median(weft_tensor *x, int dim, bool keep, weft_tensor **index
     if (index) *index = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "median"));
-    if (wf_is_dim_of_number(x, dim)) return weft_median(weft_atleast_nd(x, 1), 0, false, index);
+    if (wf_is_dim_of_scalar(x, dim)) return weft_median(weft_atleast_nd(x, 1), 0, false, index);
     d = wf_normalize_dim(dim, weft_ndim(x), "median");
     if (d < 0) return NULL;
     n = weft_size(x, d);

@@ -158,9 +158,10 @@ weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor **indices
     if (indices) *indices = NULL;
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "topk"));
-    if (wf_is_dim_of_number(x, dim))
-        return k == 1 ? wf_drop_one_dim(weft_topk(weft_atleast_nd(x, 1), 1, 0, indices), indices)
-                      : weft_topk(weft_atleast_nd(x, 1), k, 0, indices);
+    if (wf_is_dim_of_scalar(x, dim))
+        return k == 1
+                   ? wf_squeeze_to_scalar(weft_topk(weft_atleast_nd(x, 1), 1, 0, indices), indices)
+                   : weft_topk(weft_atleast_nd(x, 1), k, 0, indices);
     if (lacks_topk_kernel(x)) return topk_of_small(x, k, dim, indices);
     d = wf_normalize_dim(dim, weft_ndim(x), "topk");
     last = weft_ndim(x) - 1;

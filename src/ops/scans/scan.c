@@ -168,7 +168,7 @@ static weft_tensor *scan_dim(enum wf_op op, const char *who, weft_tensor *x, int
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, who));
-    if (wf_is_dim_of_number(x, dim))
+    if (wf_is_dim_of_scalar(x, dim))
         return weft_reshape(scan_dim(op, who, weft_atleast_nd(x, 1), 0), NULL, 0);
     d = wf_normalize_dim(dim, weft_ndim(x), who);
     if (d < 0) return NULL;

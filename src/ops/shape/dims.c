@@ -137,7 +137,7 @@ weft_tensor *weft_unflatten(weft_tensor *x, int dim, const int64_t *sizes, int n
 
 /* ---- dims of size 1 ---- */
 
-weft_tensor *wf_drop_one_dim(weft_tensor *y, weft_tensor **more)
+weft_tensor *wf_squeeze_to_scalar(weft_tensor *y, weft_tensor **more)
 {
     if (!y) return NULL;
     if (more && *more) *more = weft_reshape(*more, NULL, 0);

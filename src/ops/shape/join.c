@@ -55,7 +55,7 @@ static weft_tensor *cat_in_groups(weft_tensor *const *x, int n, const struct wf_
 }
 
 /* torch: a tensor [0] joins tensors of any shape. */
-static bool is_empty_list(const weft_tensor *x)
+static bool is_empty_1d(const weft_tensor *x)
 {
     return weft_ndim(x) == 1 && x->layout->desc.global[0] == 0;
 }
@@ -64,7 +64,7 @@ static bool is_empty_list(const weft_tensor *x)
 static int first_to_join(weft_tensor *const *x, int n)
 {
     for (int i = 0; i < n; i++)
-        if (!is_empty_list(x[i])) return i;
+        if (!is_empty_1d(x[i])) return i;
     return 0;
 }
 
@@ -79,7 +79,7 @@ static bool have_one_dtype_and_ndim(weft_tensor *const *x, int n)
 }
 
 /* Of several dtypes, which become the one in which they meet; without the empty lists. */
-static weft_tensor *cat_of_kinds(weft_tensor *const *x, int n, bool drop_empty,
+static weft_tensor *cat_promoted(weft_tensor *const *x, int n, bool drop_empty,
                                  const struct wf_op_args *args)
 {
     weft_dtype dtype = weft_tensor_dtype(x[0]);
@@ -88,7 +88,7 @@ static weft_tensor *cat_of_kinds(weft_tensor *const *x, int n, bool drop_empty,
 
     for (int k = 1; k < n; k++) dtype = wf_common_dtype(dtype, weft_tensor_dtype(x[k]));
     for (; i < n; i++) {
-        if (drop_empty && is_empty_list(x[i])) continue;
+        if (drop_empty && is_empty_1d(x[i])) continue;
         joined[some] = weft_cast(x[i], dtype);
         if (!joined[some++]) break;
     }
@@ -112,7 +112,7 @@ weft_tensor *weft_cat(weft_tensor *const *x, int n, int dim)
     if (d < 0) return NULL;
     args = (struct wf_op_args){WF_ATTRS(dim, .dim = d)};
     if (have_one_dtype_and_ndim(x, n)) return cat_in_groups(x, n, &args);
-    return cat_of_kinds(x, n, weft_ndim(x[first]) > 1, &args);
+    return cat_promoted(x, n, weft_ndim(x[first]) > 1, &args);
 }
 
 /* ---- along a new dim ---- */

@@ -193,7 +193,7 @@ weft_tensor *weft_transpose(weft_tensor *x, int dim0, int dim1)
 
     if (!x) return NULL;
     WF_TRY_PTR(wf_tensor_need_alive(x, "transpose"));
-    if (wf_is_dim_of_number(x, dim0) && wf_is_dim_of_number(x, dim1)) return x;
+    if (wf_is_dim_of_scalar(x, dim0) && wf_is_dim_of_scalar(x, dim1)) return x;
     attrs.ndim = weft_ndim(x);
     a = wf_normalize_dim(dim0, weft_ndim(x), "transpose");
     b = wf_normalize_dim(dim1, weft_ndim(x), "transpose");

@@ -228,7 +228,7 @@ void wf_dnnl_conv_run(struct wf_dnnl_conv *p, const struct wf_conv_operands *o, 
 
     for (int i = 0; i < n; i++) {
         args[i] = (dnnl_exec_arg_t){arg_names[p->result][i],
-                                    wf_dnnl_operand_place(&p->operand[i], data[i], room)};
+                                    wf_dnnl_operand_bind(&p->operand[i], data[i], room)};
         room += p->operand[i].scratch;
         if (i != p->result) wf_dnnl_operand_reorder(&p->operand[i], p->stream);
     }

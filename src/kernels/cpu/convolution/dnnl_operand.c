@@ -13,44 +13,53 @@
 
 /* ---- how memory is blocked ---- */
 
+/* Strides of the dims, and blocks within them that lie innermost. */
+struct blocking {
+    dnnl_dims_t dims, padded_dims, strides;
+    int n, blocks;
+    int64_t block; /* elements of the last block, */
+    int block_dim; /* which is of this dim */
+};
+
+/* Below, false: the memory is described in another way, or is not f32. */
 #if DNNL_VERSION_MAJOR >= 3
-static void query(wf_dnnl_desc_ref d, dnnl_query_t what, void *result)
+static void query_desc(wf_dnnl_desc_ref d, dnnl_query_t what, void *result)
 {
     TRY(dnnl_memory_desc_query(d, what, result));
 }
 
-static void query_dims(wf_dnnl_desc_ref d, dnnl_query_t what, int64_t *dims)
+static void query_desc_dims(wf_dnnl_desc_ref d, dnnl_query_t what, int64_t *dims)
 {
     const dnnl_dims_t *found;
 
-    query(d, what, (void *)&found);
+    query_desc(d, what, (void *)&found);
     memcpy(dims, *found, sizeof *found);
 }
 
-bool wf_dnnl_blocking_of(struct wf_dnnl_blocking *b, wf_dnnl_desc_ref d)
+static bool read_blocking(struct blocking *b, wf_dnnl_desc_ref d)
 {
     dnnl_dims_t sizes, of_dims;
     dnnl_format_kind_t kind;
     dnnl_data_type_t type;
     dnnl_dim_t offset;
 
-    query(d, dnnl_query_format_kind, &kind);
-    query(d, dnnl_query_data_type, &type);
-    query(d, dnnl_query_submemory_offset_s64, &offset);
+    query_desc(d, dnnl_query_format_kind, &kind);
+    query_desc(d, dnnl_query_data_type, &type);
+    query_desc(d, dnnl_query_submemory_offset_s64, &offset);
     if (kind != dnnl_blocked || type != dnnl_f32 || offset) return false;
-    query(d, dnnl_query_ndims_s32, &b->n);
-    query(d, dnnl_query_inner_nblks_s32, &b->blocks);
-    query_dims(d, dnnl_query_dims, b->dims);
-    query_dims(d, dnnl_query_padded_dims, b->padded_dims);
-    query_dims(d, dnnl_query_strides, b->strides);
-    query_dims(d, dnnl_query_inner_blks, sizes);
-    query_dims(d, dnnl_query_inner_idxs, of_dims);
+    query_desc(d, dnnl_query_ndims_s32, &b->n);
+    query_desc(d, dnnl_query_inner_nblks_s32, &b->blocks);
+    query_desc_dims(d, dnnl_query_dims, b->dims);
+    query_desc_dims(d, dnnl_query_padded_dims, b->padded_dims);
+    query_desc_dims(d, dnnl_query_strides, b->strides);
+    query_desc_dims(d, dnnl_query_inner_blks, sizes);
+    query_desc_dims(d, dnnl_query_inner_idxs, of_dims);
     b->block = b->blocks ? sizes[b->blocks - 1] : 1;
     b->block_dim = b->blocks ? (int)of_dims[b->blocks - 1] : -1;
     return true;
 }
 #else
-bool wf_dnnl_blocking_of(struct wf_dnnl_blocking *b, wf_dnnl_desc_ref d)
+static bool read_blocking(struct blocking *b, wf_dnnl_desc_ref d)
 {
     const dnnl_blocking_desc_t *from = &d->format_desc.blocking;
 
@@ -76,7 +85,7 @@ struct loops {
 };
 
 /* In the order of the destination, its longest steps first. */
-static void add_loop(struct loops *l, int64_t count, int64_t from, int64_t to)
+static void insert_copy_loop(struct loops *l, int64_t count, int64_t from, int64_t to)
 {
     int at = l->n++;
 
@@ -94,22 +103,22 @@ static void add_loop(struct loops *l, int64_t count, int64_t from, int64_t to)
 static bool plan_copy(struct wf_strided_copy *copy, wf_dnnl_desc_ref given, wf_dnnl_desc_ref wanted,
                       bool result)
 {
-    struct wf_dnnl_blocking g, w;
+    struct blocking g, w;
     struct loops l = {.n = 0};
     int64_t step;
 
-    if (wf_knobs.threads > 1 || !wf_dnnl_blocking_of(&g, given) || !wf_dnnl_blocking_of(&w, wanted))
+    if (wf_knobs.threads > 1 || !read_blocking(&g, given) || !read_blocking(&w, wanted))
         return false;
     if (g.blocks || w.blocks != 1 || g.n >= WEFT_MAX_DIMS) return false;
     for (int d = 0; d < g.n; d++) {
         int64_t block = d == w.block_dim ? w.block : 1, given_step = g.strides[d] * block;
 
         if (w.padded_dims[d] != w.dims[d]) return false;
-        add_loop(&l, w.dims[d] / block, result ? w.strides[d] : given_step,
-                 result ? given_step : w.strides[d]);
+        insert_copy_loop(&l, w.dims[d] / block, result ? w.strides[d] : given_step,
+                         result ? given_step : w.strides[d]);
     }
     step = g.strides[w.block_dim];
-    add_loop(&l, w.block, result ? 1 : step, result ? step : 1);
+    insert_copy_loop(&l, w.block, result ? 1 : step, result ? step : 1);
     wf_strided_copy_init(copy, l.count, l.from, l.to, l.n, sizeof(float));
     return copy->transposed;
 }
@@ -140,7 +149,7 @@ void wf_dnnl_operand_free(struct wf_dnnl_operand *o)
     if (o->wanted) TRY(dnnl_memory_destroy(o->wanted));
 }
 
-dnnl_memory_t wf_dnnl_operand_place(struct wf_dnnl_operand *o, const void *data, void *scratch)
+dnnl_memory_t wf_dnnl_operand_bind(struct wf_dnnl_operand *o, const void *data, void *scratch)
 {
     memcpy(&o->data, &data, sizeof data); /* oneDNN's handles know no const */
     TRY(dnnl_memory_set_data_handle(o->given, o->data));

@@ -25,7 +25,7 @@ void wf_dnnl_operand_init(struct wf_dnnl_operand *o, dnnl_engine_t engine, wf_dn
 void wf_dnnl_operand_free(struct wf_dnnl_operand *o);
 
 /** Where it lies in this run. gives: the memory for the primitive */
-dnnl_memory_t wf_dnnl_operand_place(struct wf_dnnl_operand *o, const void *data, void *scratch);
+dnnl_memory_t wf_dnnl_operand_bind(struct wf_dnnl_operand *o, const void *data, void *scratch);
 
 /** Before the primitive for what it reads, behind it for its result. */
 void wf_dnnl_operand_reorder(const struct wf_dnnl_operand *o, dnnl_stream_t stream);
