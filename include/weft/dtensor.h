@@ -119,8 +119,8 @@ WEFT_API weft_tensor *weft_full_tensor_with(weft_tensor *t, const weft_placement
 
 /**
  * An undefined tensor of t's dtype, device and mesh, of any shape; placed as t where the shape is
- * t's, replicated where it is another or where t is partial. `stride` walks the whole without gaps,
- * dims in any order; NULL: row-major.
+ * t's, replicated where it is another, where t is partial, or where a stride is given and t's
+ * shards are uneven. `stride` walks the whole without gaps, dims in any order; NULL: row-major.
  *
  * ranks: local; all ranks of the mesh alike
  * gives: a leaf owned by the open scope
@@ -135,7 +135,8 @@ WEFT_API weft_tensor *weft_new_empty(const weft_tensor *t, const int64_t *shape,
  * Its own give t itself, its own in another order of dims give weft_permute. Anything else would
  * show elements of other ranks, and is refused.
  *
- * ranks: any; local
+ * ranks: any; local. Collective over the mesh where shards are uneven, or were wrapped by
+ *        weft_from_local: a rank with little cannot tell the order of its dims, so the first does
  * fails: WEFT_ERR_ARG for any other shape, stride or offset
  * grad:  as permute
  */
@@ -165,7 +166,9 @@ typedef struct weft_redistribute_options {
 #define WEFT_AS(dtype) ((unsigned)(dtype) + 1)
 
 /**
- * Redistribute with a cast before it, another dtype for gradients, or without waiting.
+ * Redistribute with a cast before it, another dtype for gradients, or without waiting. Partial
+ * results are cast from float to float term by term, and reduced in the new dtype; others are
+ * reduced first.
  *
  * A tensor that is under way may be viewed, sliced and passed on; whatever reads its elements first
  * waits for it. t must not be written to until then.

@@ -60,7 +60,8 @@ WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targe
  * with logits that are sharded otherwise, partial or whole is refused, because it would cost
  * unintended communication, and so is a target that is neither replicated nor sharded as the logits
  * are; a plain target or plain class weights are taken for replicated ones, a target as long as no
- * other dim of the logits is sharded. Backward may run inside or outside.
+ * other dim of the logits is sharded. So it is for weft_nll_loss of log-probabilities whose classes
+ * are sharded; of others it does as outside. Backward may run inside or outside.
  *
  * ranks: any; local, but all ranks alike
  * gives: a scope: weft_scope_close or weft_scope_return ends it, and so does closing any scope

@@ -82,9 +82,9 @@ WEFT_API weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, const int *
  * ranks: all of the new mesh; with WEFT_CHECK=2 they compare what they make, along the groups: a
  *        rank that hands in another group than the others on its line is waited for
  * gives: a mesh owned by the caller; it communicates over the groups' communicators
- * fails: as weft_mesh_from_ranks. A group that has other ranks than this rank's line of the grid
- *        ends the job, since other ranks' groups may fit; in a world of one rank it is
- *        WEFT_ERR_ARG
+ * fails: as weft_mesh_from_ranks. Of several groups one that has other ranks than this rank's line
+ *        of the grid ends the job, since other ranks' groups may fit; in a world of one rank, and
+ *        for a single group, it is WEFT_ERR_ARG
  */
 WEFT_API weft_mesh *weft_mesh_from_groups(weft_mesh *const *groups, int n_groups, const char *names,
                                           const int *ranks);

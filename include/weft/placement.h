@@ -122,8 +122,8 @@ static inline weft_placement weft_partial(weft_reduce reduce)
     return p;
 }
 
-/** A partial p-norm. Where p is infinite or 0 the terms combine by another reduction, and that is
- *  what it gives: P(max), P(min), P(sum).
+/** A partial p-norm. Where p is infinite, 0 or 1 the terms, none of them negative, combine by
+ *  another reduction, and that is what it gives: P(max), P(min), P(sum).
  *  ranks: any; local */
 WEFT_API weft_placement weft_norm_partial(double p);
 

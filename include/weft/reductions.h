@@ -90,6 +90,9 @@ WEFT_API weft_tensor *weft_topk(weft_tensor *x, int64_t k, int dim, weft_tensor 
  */
 WEFT_API weft_tensor *weft_argmax(weft_tensor *x, int dim);
 WEFT_API weft_tensor *weft_argmin(weft_tensor *x, int dim);
+/** The same; `keep`: the dim stays, with size 1. */
+WEFT_API weft_tensor *weft_argmax_with(weft_tensor *x, int dim, bool keep);
+WEFT_API weft_tensor *weft_argmin_with(weft_tensor *x, int dim, bool keep);
 WEFT_API weft_tensor *weft_argmax_all(weft_tensor *x);
 WEFT_API weft_tensor *weft_argmin_all(weft_tensor *x);
 

@@ -118,6 +118,10 @@ static inline void wf_device_zero(weft_device device, void *to, size_t bytes)
 static inline void wf_device_divide(weft_device device, weft_dtype dtype, size_t count, void *x,
                                     int divisor)
 {
+    if (dtype == WEFT_C64) { /* a real divisor: of both parts */
+        dtype = WEFT_F32;
+        count *= 2;
+    }
     if (device == WEFT_CPU)
         wf_elements_divide(dtype, count, x, divisor);
     else if (count)

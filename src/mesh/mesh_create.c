@@ -251,8 +251,7 @@ weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, const int *sizes, in
     return mesh_if_members_agree(mesh);
 }
 
-/* Each rank has groups of its own: what does not fit here may fit everywhere else. */
-static weft_status check_group_matches_line(const weft_mesh *mesh, int axis, const weft_mesh *group)
+static bool group_matches_line(const weft_mesh *mesh, int axis, const weft_mesh *group)
 {
     int *ranks = wf_malloc((size_t)group->size * sizeof *ranks);
     bool same;
@@ -260,8 +259,24 @@ static weft_status check_group_matches_line(const weft_mesh *mesh, int axis, con
     wf_mesh_line_ranks(mesh, &axis, 1, ranks);
     same = memcmp(ranks, group->ranks, (size_t)group->size * sizeof *ranks) == 0;
     wf_free(ranks);
-    WF_NEED_LOCAL(same || mesh->me < 0, WEFT_ERR_ARG,
-                  "mesh: group %d has other ranks than this rank's line of the grid", axis);
+    return same;
+}
+
+/* Each rank has groups of its own: what does not fit here may fit everywhere else. The members of a
+ * single group all see the same. */
+static weft_status check_groups_match_grid(const weft_mesh *mesh, weft_mesh *const *groups,
+                                           int n_groups)
+{
+    if (n_groups == 1) {
+        WF_NEED(memcmp(mesh->ranks, groups[0]->ranks, (size_t)mesh->size * sizeof *mesh->ranks) ==
+                    0,
+                WEFT_ERR_ARG,
+                "mesh: invalid grid for the group, which has other ranks or another order");
+        return WEFT_OK;
+    }
+    for (int g = 0; mesh->me >= 0 && g < n_groups; g++)
+        WF_NEED_LOCAL(group_matches_line(mesh, g, groups[g]), WEFT_ERR_ARG,
+                      "mesh: group %d has other ranks than this rank's line of the grid", g);
     return WEFT_OK;
 }
 
@@ -284,7 +299,6 @@ weft_mesh *weft_mesh_from_groups(weft_mesh *const *groups, int n_groups, const c
 {
     struct wf_mesh_shape text;
     int sizes[WEFT_MAX_AXES];
-    weft_status status = WEFT_OK;
     weft_mesh *mesh;
 
     WF_NEED_PTR(groups, WEFT_ERR_ARG, "mesh: no list of groups");
@@ -295,9 +309,9 @@ weft_mesh *weft_mesh_from_groups(weft_mesh *const *groups, int n_groups, const c
                 "mesh: the grid of ranks is needed for %d groups", n_groups);
     WF_TRY_PTR(wf_mesh_shape_from_arrays(&text, sizes, n_groups, names));
     mesh = make_mesh(groups[0]->device, &text, ranks ? ranks : groups[0]->ranks);
-    for (int g = 0; mesh && g < n_groups && status == WEFT_OK; g++)
-        status = check_group_matches_line(mesh, g, groups[g]);
-    if (status == WEFT_OK) return mesh_if_groups_agree(mesh, groups, n_groups);
+    if (!mesh) return NULL;
+    if (check_groups_match_grid(mesh, groups, n_groups) == WEFT_OK)
+        return mesh_if_groups_agree(mesh, groups, n_groups);
     weft_mesh_release(mesh);
     return NULL;
 }

@@ -36,6 +36,8 @@ struct wf_op_plan {
     struct wf_layout *in[WF_MAX_IN];
     struct wf_layout *want;
     bool in_place;           /* `want` is that of the tensor which the result is written over */
+    bool counts_gradients;   /* the layouts depend on wants_gradients */
+    bool wants_gradients;    /* some input does: part of the key where counts_gradients is set */
     union wf_op_attrs attrs; /* zeros after attr_words */
     const char *name;        /* the op's, for messages; lives as long as the library */
     /* what follows */

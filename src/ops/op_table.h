@@ -16,6 +16,7 @@ struct wf_infer {
     int attr_words;                        /* how much of them is given */
     const struct wf_layout *want;
     bool in_place; /* the result is written over a tensor of the layout `want` */
+    bool wants_gradients;
     struct {
         weft_dtype dtype;
         int ndim; /* -1: output not made */
@@ -99,7 +100,7 @@ struct wf_op_row {
     wf_rule_fn *rule;
     uint32_t linear; /* two sets of 8 bits, addends at 16, WF_ANY_REDUCE: other reductions pass too,
                         WF_FLOATS_ONLY: integers have no partial sums here,
-                        WF_BOXES_ONLY: shards must be single runs,
+                        WF_BOXES_ONLY: shards must be single runs, but of a star's dims,
                         WF_RISING: a larger element never gives a smaller one, so maxima and minima
                         pass instead of sums, unless the result is bool,
                         two bits at 24: a weft_reduce, terms of which pass alone
@@ -134,6 +135,9 @@ bool wf_promotion(const struct wf_infer *call, weft_dtype *dtype, uint32_t *cast
 
 /** Label dims from rule_text or the row's function. */
 void wf_label_dims(const struct wf_infer *call, struct wf_dim_labels *labels);
+
+/** Shards of dims with this label must be single runs: the kernel asks where they begin. */
+bool wf_label_needs_boxes(const struct wf_infer *call, int label);
 
 /** True where terms of this reduction pass through the sets of the op's linear column. */
 bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce);

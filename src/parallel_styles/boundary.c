@@ -144,7 +144,9 @@ weft_tensor *wf_convert_at_boundary(const weft_module *m, weft_tensor *t, weft_m
 weft_status wf_convert_inputs_at_boundary(weft_module *m, weft_tensor **inputs, int n,
                                           weft_mesh *mesh, const struct wf_resolved_style *use)
 {
-    WF_NEED(!use->n_inputs || n == use->n_inputs, WEFT_ERR_ARG,
+    int left_out = use->n_inputs - n; /* optional inputs, which a call may lack */
+
+    WF_NEED(!use->n_inputs || (left_out >= 0 && left_out <= m->kind->optional), WEFT_ERR_ARG,
             "%s: module inputs and input_layouts should have same length, not %d and %d",
             m->kind->type, n, use->n_inputs);
     for (int i = 0; i < n; i++) {

@@ -275,14 +275,15 @@ struct wf_layout *wf_layout_local(const struct wf_layout *layout)
 
 bool wf_layout_shards_equal(const struct wf_layout *l)
 {
-    int64_t shape[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS];
-    int sizes[WEFT_MAX_AXES], at[WEFT_MAX_AXES] = {0}, a = l->n_axes;
+    int64_t shape[WEFT_MAX_DIMS], first[WEFT_MAX_DIMS], offset[WEFT_MAX_DIMS];
+    int sizes[WEFT_MAX_AXES] = {0}, at[WEFT_MAX_AXES] = {0}, a = l->n_axes;
 
     for (int i = 0; i < l->n_axes; i++) sizes[i] = weft_mesh_axis_size(l->mesh, i);
+    wf_local_box(first, offset, l->desc.global, l->desc.ndim, sizes, at, l->placements, l->n_axes);
     while (a >= 0) {
         wf_local_box(shape, offset, l->desc.global, l->desc.ndim, sizes, at, l->placements,
                      l->n_axes);
-        if (memcmp(shape, l->desc.shape, (size_t)l->desc.ndim * sizeof *shape) != 0) return false;
+        if (memcmp(shape, first, (size_t)l->desc.ndim * sizeof *shape) != 0) return false;
         for (a = l->n_axes - 1; a >= 0 && ++at[a] == sizes[a]; a--) at[a] = 0;
     }
     return true;

@@ -72,7 +72,7 @@ struct wf_layout *wf_layout_with_grad_types(struct wf_layout *layout,
 /** The layout on another device, strides kept; takes over the caller's reference. */
 struct wf_layout *wf_layout_on_device(struct wf_layout *layout, weft_device device);
 
-/** Every rank of the mesh has a shard of the same shape. */
+/** Every rank of the mesh has a shard of the same shape. The same on all ranks, outside it too. */
 bool wf_layout_shards_equal(const struct wf_layout *layout);
 
 static inline struct wf_layout *wf_layout_retain(struct wf_layout *layout)

@@ -32,7 +32,7 @@ weft_placement weft_norm_partial(double power)
 {
     weft_placement p = weft_partial(WEFT_NORM);
 
-    if (power == 0) return weft_partial(WEFT_SUM);
+    if (power == 0 || power == 1) return weft_partial(WEFT_SUM);
     if (isinf(power)) return weft_partial(power > 0 ? WEFT_MAX : WEFT_MIN);
     p.p = (float)power;
     return p;

@@ -99,8 +99,9 @@ static weft_status check_reduction_dtype(const struct wf_redist_plan *plan)
 
     for (int i = 0; i < plan->n_steps; i++) {
         weft_placement p = plan->steps[i].from[__builtin_ctz(plan->steps[i].axes)];
+        weft_reduce reduce = p.reduce == WEFT_AVG ? WEFT_SUM : (weft_reduce)p.reduce; /* divided */
 
-        WF_NEED(!weft_is_partial(p) || wf_dtype_can_reduce(dtype, p.reduce), WEFT_ERR_DTYPE,
+        WF_NEED(!weft_is_partial(p) || wf_dtype_can_reduce(dtype, reduce), WEFT_ERR_DTYPE,
                 "redistribute: a partial %s tensor cannot be reduced", weft_dtype_name(dtype));
     }
     return WEFT_OK;

@@ -7,13 +7,24 @@
 #include "base/recorder.h"
 #include "tensor/host_copy.h"
 
+/* Along no axis of several ranks does another rank have the element alone. */
+static bool every_rank_has_it(const struct wf_layout *layout)
+{
+    bool has = layout->desc.numel == 1 && !layout->partial;
+
+    for (int a = 0; a < layout->n_axes; a++)
+        has &=
+            weft_is_replicate(layout->placements[a]) || weft_mesh_axis_size(layout->mesh, a) == 1;
+    return has;
+}
+
 double weft_item(const weft_tensor *t)
 {
     const struct wf_dtype_info *dtype;
     char element[8];
 
     if (!t || wf_tensor_check_alive(t, "item") != WEFT_OK) return NAN;
-    if (t->layout->numel != 1 || t->layout->desc.numel != 1 || t->layout->partial) {
+    if (t->layout->numel != 1 || !every_rank_has_it(t->layout)) {
         char text[200];
 
         weft_tensor_format(t, text, sizeof text);

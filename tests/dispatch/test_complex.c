@@ -89,6 +89,21 @@ WT_TEST_TIMES_IN_WORLD(views__of_what_lies_otherwise, w, k, PLACES)
     WT_ALL(wt_near_tensors(weft_view_as_real(weft_contiguous(y)), weft_view_as_real(y), WT_EXACT));
 }
 
+/* Terms of sums and of averages stay so, and are reduced as complex numbers. */
+WT_TEST_TIMES_IN_WORLD(views__of_terms, w, k, 2)
+{
+    weft_tensor *whole = wt_whole3(WEFT_F32, 0, 5, 3, 2), *y;
+    weft_placement terms = weft_partial(k ? WEFT_AVG : WEFT_SUM);
+
+    y = weft_view_as_complex(weft_from_local(whole, w->mesh, &terms, NULL));
+    WT_ALL(wt_is_placed(y, k ? "P(avg)" : "P"));
+    WT_STILL(w);
+    y = wt_to(y, "R");
+    WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 1);
+    WT_ALL(wt_near_tensors(weft_view_as_real(y), weft_mul_scalar(whole, k ? 1 : wt_ranks()),
+                           WT_WITHIN(1e-6)));
+}
+
 /* A last dim that is sharded comes together first. */
 WT_TEST_IN_WORLD(views__need_whole_pairs, w)
 {

@@ -2,6 +2,8 @@
  * test_partial_results.c: what a partial result and a product of partial operands cost later is
  * part of choosing: never more is sent than by the best of the ways that a program could ask for.
  */
+#include <math.h>
+
 #include "support/worlds.h"
 
 /* Bytes that this rank sends, and not the time to start: figures can be compared. */
@@ -115,6 +117,78 @@ WT_TEST_TIMES_IN_WORLD(product__of_partial_factors_has_the_right_gradients, w, f
     WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, plain[0], plain[1])))), WEFT_OK);
     for (int i = 0; i < 2; i++)
         WT_ALL(wt_near_tensors(weft_grad(leaf[i]), weft_grad(plain[i]), WT_WITHIN(1e-12)));
+}
+
+/* PW-07, MAT-18: without gradients one factor is reduced, and the product is partial. */
+WT_TEST_TIMES_IN(product__of_partial_factors_without_gradients_stays_partial, w, form, FORMS,
+                 wt_world_open_two_axes())
+{
+    weft_tensor *factor[2], *plain[2], *y;
+    int axes = 0;
+
+    for (int a = 0; a < 2; a++) axes += weft_mesh_axis_size(w->mesh, a) > 1;
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *whole = wt_whole(WEFT_F64, i, shapes[form][i][0], shapes[form][i][1]);
+
+        plain[i] = weft_mul_scalar(whole, wt_ranks());
+        factor[i] = weft_from_local(
+            whole, w->mesh, (weft_placement[]){weft_partial(WEFT_SUM), weft_partial(WEFT_SUM)},
+            NULL);
+    }
+    y = multiplied((enum form)form, factor[0], factor[1]);
+    WT_ALL(wt_is_placed(y, "P,P"));
+    WT_MOVED(w, WEFT_COLL_ALL_REDUCE, axes);
+    WT_ALL(wt_near_tensors(y, multiplied((enum form)form, plain[0], plain[1]), WT_WITHIN(1e-10)));
+    weft_set_requires_grad(factor[0],
+                           true); /* another plan of the same layouts, and the first again */
+    y = multiplied((enum form)form, factor[0], factor[1]);
+    WT_ALL(wt_near_tensors(y, multiplied((enum form)form, plain[0], plain[1]), WT_WITHIN(1e-10)));
+    weft_no_grad_open();
+    WT_ALL(wt_is_placed(multiplied((enum form)form, factor[0], factor[1]), "P,P"));
+    weft_no_grad_close();
+    weft_ledger_reset(w->ledger);
+}
+
+/* PW-13: terms of a norm have no sign. */
+WT_TEST_TIMES_IN_WORLD(norm__times_a_number_stays_a_norm_unless_it_turns, w, i, 5)
+{
+    static const double by[] = {2, 0.5, -2, -0.5, 0};
+    weft_tensor *x = wt_spread(w, wt_constant(16, 3, 7), "S(0)");
+    weft_tensor *norm = weft_norm(x, 2, NULL, 0, false), *y;
+    double want = 7 * sqrt(48) * by[i];
+
+    y = i % 2 ? weft_div_scalar(norm, 1 / by[i]) : weft_mul_scalar(norm, by[i]);
+    WT_ALL(wt_is_placed(y, by[i] >= 0 ? "P(norm 2)" : "R"));
+    if (by[i] >= 0) WT_STILL(w);
+    WT_ALL(wt_near_full(y, &want, WT_WITHIN(1e-5)));
+}
+
+/* PW-14: of fewer elements than ranks each rank gets all. */
+WT_TEST_IN_WORLD(few__elements_are_not_scattered, w)
+{
+    weft_tensor *x = wt_partial(w, weft_full(WEFT_F32, (int64_t[]){1}, 1, 1), WEFT_SUM), *y;
+
+    y = weft_add_scalar(x, 1);
+    WT_ALL(wt_is_placed(y, "R") && wt_local_is_all(y, wt_ranks() + 1));
+    WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 1);
+}
+
+/* A leaf's gradient never becomes terms that have no sign, or an extreme. */
+WT_TEST_TIMES_IN_WORLD(leaf__that_is_partial_has_a_gradient_with_its_sign, w, i, 5)
+{
+    const weft_placement placements[] = {weft_partial(WEFT_SUM), weft_partial(WEFT_AVG),
+                                         weft_partial(WEFT_MAX), weft_partial(WEFT_PRODUCT),
+                                         weft_norm_partial(2)};
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 8, 1), *sum = weft_sum(x, (int[]){0}, 1, true);
+    weft_tensor *leaf =
+        weft_set_requires_grad(weft_from_local(weft_full(WEFT_F64, (int64_t[]){1, 3}, 2, 3),
+                                               w->mesh, &placements[i], NULL),
+                               true);
+    weft_tensor *y = weft_matmul(weft_neg(wt_spread(w, x, "S(0)")), leaf);
+
+    WT_ALL(weft_backward(weft_sum_all(y)) == WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(leaf), weft_expand(weft_neg(sum), (int64_t[]){1, 3}, 2),
+                           WT_WITHIN(1e-12)));
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "partial_results"); }

@@ -4,6 +4,7 @@
  */
 /* ranks: 1 2 3 4 6 8 */
 /* mpi: 4 8 */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,18 @@ WT_TEST_TIMES_IN_WORLD(distribute__scatters_shards_from_the_source, w, i, 5)
     WT_ALL(!weft_requires_grad(t));
     WT_MOVED(w, WEFT_COLL_SCATTER, 1);
     WT_ALL(wt_local_is_all(rows, wt_rank()) && wt_local_is_all(columns, 10 + wt_rank()));
+}
+
+/* The element of a sharded tensor is on one rank: none reads it, and all hear so. */
+WT_TEST_IN_WORLD(item__of_a_sharded_tensor_is_refused_on_every_rank, w)
+{
+    weft_tensor *one = weft_full(WEFT_F64, (int64_t[]){1}, 1, 7);
+
+    WT_ALL(weft_item(spread_from(w, one, "R", 0)) == 7);
+    if (wt_ranks() == 1) return;
+    WT_ALL(isnan(weft_item(spread_from(w, one, "S(0)", 0))));
+    WT_FAILED(WEFT_ERR_SHAPE, "needs one element that every rank holds");
+    WT_FAILS(spread_from(w, one, "R", -2), WEFT_ERR_ARG, "source rank -2");
 }
 
 /* API-04 */

@@ -45,6 +45,31 @@ static void refused(struct wt_world *w, struct check *c, const char *text)
     still_works(w);
 }
 
+/* A plain target and plain weights are replicas there, as beside cross-entropy. */
+WT_TEST(block__takes_plain_targets_of_nll_loss)
+{
+    struct wt_world w = wt_world_open();
+    weft_tensor *x = wt_whole(WEFT_F64, 0, 4, 6),
+                *target = weft_from_data(WEFT_I64, (int64_t[]){4}, 1, (int64_t[]){5, 0, 3, 1}),
+                *weight = weft_from_data(WEFT_F64, (int64_t[]){6}, 1, (double[]){1, 2, 3, 4, 5, 6});
+    weft_tensor *z = weft_set_requires_grad(wt_spread(&w, x, "S(1)"), true), *loss, *alone;
+
+    x = weft_set_requires_grad(x, true);
+    for (int r = 0; r <= WEFT_LOSS_NONE; r++) {
+        weft_cross_entropy_options o = {.weight = weight, .reduction = (weft_loss_reduction)r};
+        weft_scope *block = weft_loss_parallel_open();
+
+        loss = weft_nll_loss(weft_log_softmax(z, 1), target, o);
+        loss = weft_scope_return(block, loss);
+        alone = weft_nll_loss(weft_log_softmax(x, 1), target, o);
+        WT_ALL(loss && wt_near_tensors(loss, alone, WT_WITHIN(1e-12)));
+    }
+    WT_ALL(weft_backward(weft_sum_all(loss)) == WEFT_OK &&
+           weft_backward(weft_sum_all(alone)) == WEFT_OK);
+    WT_ALL(wt_near_tensors(weft_grad(z), weft_grad(x), WT_WITHIN(1e-12)));
+    wt_world_close(&w);
+}
+
 /* LOSS-03: sharded, but not over the classes; whole; plain. */
 WT_TEST(block__refuses_logits_that_are_not_sharded_over_their_classes)
 {

@@ -49,6 +49,40 @@ static void check_layouts(struct wt_world *w, const struct layouts *row)
     weft_ledger_reset(w->ledger);
 }
 
+/* Tokens of a sharded sequence, flattened: each rank has some of each row, and nothing moves but
+ * sums. */
+WT_TEST_TIMES_IN_WORLD(tokens__of_flattened_sequence_shards_stay_where_they_are, w, i, 3)
+{
+    int64_t cube[] = {4, 2 * wt_ranks(), 7}, plane[] = {cube[0], cube[1]};
+    int tokens = (int)(cube[0] * cube[1]), classes[4 * 2 * 8];
+    weft_tensor *z, *target, *x = weft_reshape(wt_whole(WEFT_F64, 0, tokens, 7), cube, 3), *alone;
+    weft_tensor *leaf = weft_set_requires_grad(wt_spread(w, x, "S(1)"), true), *loss;
+    weft_cross_entropy_options o = {.reduction = (weft_loss_reduction)i};
+
+    for (int t = 0; t < tokens; t++) classes[t] = t * 5 % 7;
+    target = weft_from_data(WEFT_I32, plane, 2, classes);
+    x = weft_set_requires_grad(x, true);
+    alone = weft_cross_entropy_with(weft_flatten(x, 0, 1), weft_flatten(target, 0, 1), o);
+    target = weft_flatten(wt_spread(w, target, "S(1)"), 0, 1);
+    z = weft_flatten(leaf, 0, 1);
+    WT_STILL(w);
+    loss = weft_cross_entropy_with(z, target, o);
+    if (i == WEFT_LOSS_MEAN)
+        WT_MOVED(w, WEFT_COLL_ALL_REDUCE, 1);
+    else
+        WT_STILL(w);
+    WT_ALL(weft_backward(weft_sum_all(loss)) == WEFT_OK &&
+           weft_backward(weft_sum_all(alone)) == WEFT_OK);
+    WT_STILL(w);
+    WT_ALL(wt_near_tensors(loss, alone, WT_WITHIN(1e-12)));
+    WT_ALL(wt_near_tensors(weft_grad(leaf), weft_grad(x), WT_WITHIN(1e-12)));
+    weft_ledger_reset(w->ledger);
+    loss = weft_nll_loss(weft_log_softmax(z, 1), target, o);
+    WT_ALL(weft_ledger_count(w->ledger, WEFT_COLL_ALL_TO_ALL, WEFT_DIRECTION_ANY, NULL) == 0);
+    WT_ALL(wt_near_tensors(loss, alone, WT_WITHIN(1e-12)));
+    weft_ledger_reset(w->ledger);
+}
+
 WT_TEST(target__is_replicated_or_sharded_as_the_logits)
 {
     static const struct layouts rows[] = {

@@ -216,6 +216,9 @@ WT_TEST(meshes__come_from_the_groups_of_another)
     slice = weft_mesh_from_groups(groups, 1, "dp_replicate", NULL);
     WT_ALL(slice == groups[0]);
     weft_mesh_release(slice);
+    weft_mesh_ranks(groups[0], ranks, 2); /* MESH-24 */
+    WT_FAILS(weft_mesh_from_groups(groups, 1, "a", (int[]){ranks[1], ranks[0]}), WEFT_ERR_ARG,
+             "invalid grid");
     WT_ALL(!weft_mesh_from_groups(groups, 2, NULL, NULL));
     WT_FAILED(WEFT_ERR_ARG, "the grid of ranks is needed");
     WT_RELEASE(weft_mesh_release, groups[0], groups[1], made, whole);

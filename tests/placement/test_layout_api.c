@@ -84,6 +84,7 @@ WT_UNIT(kind__of_a_norm_of_no_power_is_another_reduction)
 {
     ck_assert(weft_placement_equal(weft_norm_partial(0), weft_partial(WEFT_SUM)));
     ck_assert(weft_placement_equal(weft_norm_partial(1.0 / 0.0), weft_partial(WEFT_MAX)));
+    ck_assert(weft_placement_equal(weft_norm_partial(1), weft_partial(WEFT_SUM)));
     ck_assert(weft_placement_equal(weft_norm_partial(-1.0 / 0.0), weft_partial(WEFT_MIN)));
 }
 

@@ -3,6 +3,7 @@
  * text; what planning assumes of links.
  */
 /* mpi: 2 4 */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,26 @@ WT_TEST_TIMES_IN_WORLD(dtypes__cast_forward_and_back, w, i, 16 * 4)
     if (i < 32) WT_STILL(w);
     WT_ALL(weft_tensor_dtype(weft_grad(x)) == WEFT_F32 && wt_is_placed(weft_grad(x), from) &&
            wt_local_is_all(weft_grad(x), 1));
+}
+
+/* Terms are cast one by one, and sent once; so are those of a gradient. */
+WT_TEST_TIMES_IN_WORLD(dtypes__of_terms_cost_no_reduction_more, w, i, 4 * 3)
+{
+    static const weft_reduce reduces[] = {WEFT_SUM, WEFT_AVG, WEFT_MAX, WEFT_PRODUCT};
+    static const char *const to[] = {"R", "S(0)", "S(1)"};
+    weft_redistribute_options half = {.forward = WEFT_AS(WEFT_BF16), .backward = WEFT_AS(WEFT_F32)};
+    weft_reduce reduce = reduces[i / 3];
+    double n = wt_ranks(), whole = reduce == WEFT_SUM       ? 2 * n
+                                   : reduce == WEFT_PRODUCT ? pow(2, n)
+                                                            : 2;
+    weft_tensor *x = wt_partial(w, wt_constant(8, 8, 2), reduce), *y;
+
+    weft_guard_open(WEFT_GUARD_ERROR);
+    y = with(x, to[i % 3], half);
+    weft_guard_close();
+    WT_ALL(wt_is_placed(y, to[i % 3]) && weft_tensor_dtype(y) == WEFT_BF16);
+    WT_ALL(wt_local_is_all(y, whole));
+    WT_MOVED(w, i % 3 ? WEFT_COLL_REDUCE_SCATTER : WEFT_COLL_ALL_REDUCE, 1);
 }
 
 /* Rounding tells in which dtype things moved: 1 + 2^-12 is 1 in bf16. */

@@ -311,6 +311,42 @@ WT_TEST_TIMES_IN_WORLD(copy__goes_to_any_layout, w, i, 2)
         }
 }
 
+/* TEN-04: what moves is the source, before it is repeated. */
+WT_TEST_TIMES_IN_WORLD(copy__of_a_small_source_moves_little, w, i, 4 * 3)
+{
+    static const char *const to[] = {"R", "S(0)", "S(1)", "S(2)"}, *const from[] = {"S(0)", "R",
+                                                                                    "P"};
+    weft_tensor *x = wt_whole(WEFT_F32, 0, 8, 1),
+                *want = weft_full(WEFT_F32, (int64_t[]){4, 8, 6}, 3, 0);
+    weft_tensor *into = wt_spread(w, want, to[i % 4]);
+    bool terms = i / 4 == 2;
+    weft_tensor *source = terms ? wt_partial(w, weft_div_scalar(x, wt_ranks()), WEFT_SUM)
+                                : wt_spread(w, x, from[i / 4]);
+
+    want = weft_add(want, x);
+    WT_ALL(weft_copy_(into, source) == WEFT_OK && wt_is_placed(into, to[i % 4]));
+    WT_ALL(weft_ledger_total(w->ledger, WEFT_COLL_COUNT, WEFT_DIRECTION_ANY, NULL).sent <= 64 * 8);
+    wt_moved(w, WEFT_COLL_COUNT);
+    WT_ALL(wt_near_tensors(into, want, WT_WITHIN(1e-6)));
+}
+
+/* TEN-28: a gradient is brought back by one collective. */
+WT_TEST_IN_WORLD(slice__of_a_sharded_dim_moves_once_in_each_direction, w)
+{
+    weft_tensor *x = wt_whole(WEFT_F32, 0, 8, 16);
+    weft_tensor *leaf = weft_set_requires_grad(wt_spread(w, x, "S(1)"), true), *y;
+    weft_tensor *g = wt_spread(w, wt_constant(8, 8, 1), "S(1)");
+
+    x = weft_set_requires_grad(x, true);
+    y = weft_slice(leaf, 1, 8, 16);
+    WT_ALL(wt_moved(w, WEFT_COLL_COUNT) <= 1);
+    WT_ALL(weft_backward_from(y, g) == WEFT_OK);
+    WT_ALL(wt_moved(w, WEFT_COLL_COUNT) <= 1);
+    WT_ALL(weft_backward(weft_sum_all(weft_slice(x, 1, 8, 16))) == WEFT_OK);
+    WT_ALL(wt_is_placed(weft_grad(leaf), "S(1)") &&
+           wt_near_tensors(weft_grad(leaf), weft_grad(x), WT_EXACT));
+}
+
 /* TEN-03, at its size */
 WT_TEST_IN_WORLD(copy__expands, w)
 {

@@ -129,6 +129,27 @@ WT_TEST(prepare__a_call_needs_as_many_inputs_as_layouts)
              "module inputs and input_layouts should have same length, not 2 and 1");
 }
 
+static weft_tensor *add_what_is_given(weft_module *m, weft_tensor *const *in, int n)
+{
+    (void)m;
+    return n > 1 ? weft_add(in[0], in[1]) : weft_mul_scalar(in[0], 2);
+}
+
+/* One plan is for calls with and without an optional input. */
+WT_TEST(prepare__takes_calls_that_leave_out_what_is_optional)
+{
+    static const weft_module_class class = {
+        .type = "add", .forward = add_what_is_given, .inputs = 1, .optional = 1};
+    weft_mesh *mesh = wt_own(given_mesh());
+    weft_module *m = wt_own(weft_module_new(&class, NULL));
+    weft_tensor *pair[] = {given(0, 4, 8, 0), given(1, 4, 8, 0)};
+
+    apply(m, mesh, weft_prepare_module_input("S(0),S(0)", "R,R"));
+    WT_ALL(weft_size(weft_call_n(m, pair, 2), 0) == 4 * wt_ranks());
+    WT_ALL(weft_size(weft_call(m, pair[0]), 0) == 4 * wt_ranks());
+    WT_ALL(weft_size(weft_call_n(m, pair, 2), 0) == 4 * wt_ranks());
+}
+
 /* linear(x) + z under layouts of x and z. x comes plain, as this rank's shard, or as the tensor
  * itself. */
 struct pair {

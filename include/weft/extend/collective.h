@@ -15,9 +15,9 @@
 
 #include <weft/tensor.h>
 
-/** The root's elements into `t` on every rank; all have its shape.
+/** The root's elements into `t` on every rank; all have its shape, in whatever order in memory.
  *  ranks: collective over lines of `axis`
- *  fails: as above */
+ *  fails: as above. A `t` that is not row-major, and expanded or on the tape, ends the job */
 WEFT_API weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int root);
 
 /** A tensor of a batch, by name. */
@@ -45,7 +45,8 @@ WEFT_API weft_status weft_mesh_broadcast_batch(weft_batch_entry *batch, int n, w
  * contiguous. `parts` is looked at on the root only.
  *
  * ranks: collective over lines of `axis`
- * fails: as above; a list that does not fit ends the job, for the root alone knows it
+ * fails: as above; a list that does not fit ends the job, for the root alone knows it, and so does
+ * a `t` that is not row-major, and expanded or on the tape
  */
 WEFT_API weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_mesh *mesh,
                                        int axis, int root);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "dtensor/convert/compare_words.h"
 #include "dtensor/dispatch/placement_args.h"
 #include "placement/layout.h"
 #include "tensor/shape.h"
@@ -72,7 +73,8 @@ weft_tensor *weft_new_empty(const weft_tensor *t, const int64_t *shape, const in
                 "new_empty: more elements in %d dims than can be counted", ndim);
     WF_NEED_PTR(!stride || is_dense_stride(shape, stride, ndim), WEFT_ERR_ARG,
                 "new_empty: the strides are not those of a dense tensor of this shape");
-    if (has_global_shape(t, shape, ndim))
+    if (has_global_shape(t, shape, ndim) &&
+        (!stride || wf_is_plain(t) || wf_layout_shards_equal(t->layout)))
         memcpy(placements, t->layout->placements, sizeof placements);
     wf_placements_drop_partial(placements, t->layout->n_axes);
     layout = layout_with_strides(t, placements, shape, stride, ndim);
@@ -107,6 +109,23 @@ static int find_matching_dim(const weft_tensor *t, const int64_t *own, const boo
     return -1;
 }
 
+/* A rank whose shard has no dim of several elements does not know the order of its dims, and a
+ * program may have wrapped another on each rank: the first rank says it. */
+static void agree_on_order(const weft_tensor *t, int *order)
+{
+    int64_t words[WEFT_MAX_DIMS], most[WEFT_MAX_DIMS], least[WEFT_MAX_DIMS];
+    weft_mesh *mesh = t->layout->mesh;
+    bool first = true;
+
+    if (!mesh || wf_is_meta(t) || weft_mesh_is_fake(mesh) || weft_mesh_coordinate(mesh, 0) < 0 ||
+        !wf_strides_may_differ(t))
+        return;
+    for (int a = 0; a < weft_mesh_ndim(mesh); a++) first &= weft_mesh_coordinate(mesh, a) == 0;
+    for (int d = 0; d < weft_ndim(t); d++) words[d] = first ? order[d] : -2;
+    wf_compare_words_over_mesh(mesh, words, weft_ndim(t), most, least);
+    for (int d = 0; d < weft_ndim(t); d++) order[d] = (int)most[d];
+}
+
 weft_tensor *weft_as_strided(weft_tensor *t, const int64_t *shape, const int64_t *stride, int ndim,
                              int64_t offset)
 {
@@ -126,10 +145,13 @@ weft_tensor *weft_as_strided(weft_tensor *t, const int64_t *shape, const int64_t
     WF_TRY_PTR(global_strides_of(t, own));
     for (int d = 0; d < ndim; d++) {
         order[d] = find_matching_dim(t, own, taken, shape[d], stride[d]);
+        if (order[d] >= 0) taken[order[d]] = true;
+    }
+    agree_on_order(t, order);
+    for (int d = 0; d < ndim; d++) {
         WF_NEED_PTR(order[d] >= 0, WEFT_ERR_ARG,
                     "as_strided: dim %d, of size %lld and stride %lld, is no dim of %s", d,
                     (long long)shape[d], (long long)stride[d], text);
-        taken[order[d]] = true;
         same &= order[d] == d;
     }
     return same ? t : weft_permute(t, order);

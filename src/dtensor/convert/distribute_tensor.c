@@ -54,6 +54,7 @@ static weft_status check_distribute_tensor(const weft_tensor *t, weft_mesh *mesh
     WF_NEED(!t->node, WEFT_ERR_ARG,
             "distribute_tensor: only leaf tensors can be distributed, not the result of %s",
             t->node->name);
+    WF_NEED(source >= -1, WEFT_ERR_ARG, "distribute_tensor: source rank %d", source);
     WF_NEED(source < 0 || wf_is_meta(t) || !weft_mesh_is_fake(mesh), WEFT_ERR_COMM,
             "distribute_tensor: a fake mesh has no ranks, and so no source");
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) {
@@ -121,13 +122,15 @@ static weft_tensor *full_like(const weft_tensor *t, double value)
     return full;
 }
 
-/* Axes where the leaf is partial and the gradient is not: the gradient is replicated there. */
+/* Along axes where the leaf is partial the gradient is replicated, but that a sum's may stay terms.
+ */
 static void gradient_placements(weft_placement *to, const weft_tensor *grad,
                                 const weft_tensor *leaf)
 {
     memcpy(to, leaf->layout->placements, sizeof leaf->layout->placements);
     for (int a = 0; a < leaf->layout->n_axes; a++)
-        if (weft_is_partial(to[a]) && !weft_is_partial(grad->layout->placements[a]))
+        if (weft_is_partial(to[a]) &&
+            !(to[a].reduce == WEFT_SUM && weft_is_partial(grad->layout->placements[a])))
             to[a] = weft_replicate();
 }
 

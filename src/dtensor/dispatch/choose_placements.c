@@ -16,12 +16,12 @@ struct candidate {
 
 /*
  * Compared in this order. What the call takes comes first, in picoseconds so that a byte counts:
- * moving the inputs, where that is needed what a partial result costs later, and of a product of
- * partial operands what their gradients cost (docs/decisions/0041). Then what it would take to
- * bring the result to the layout its caller would like only decides among equals, because the
- * caller may never ask for it; then operands rather stay as they are. Last of all those that are
- * not replicated: to change them is free on one rank, and a message on more, and a program should
- * have the same layouts on both.
+ * moving the inputs, where that is needed also moving the result to the layout that its caller
+ * would like, or what a partial result costs later, and of a product of partial operands what their
+ * gradients cost (docs/decisions/0041). Where no input moves, the layout that the caller would like
+ * only decides among equals, because the caller may never ask for it; then operands rather stay as
+ * they are. Last of all those that are not replicated: to change them is free on one rank, and a
+ * message on more, and a program should have the same layouts on both.
  */
 struct cost {
     int64_t time, wish, changes;
@@ -94,12 +94,14 @@ static bool is_output_cut_on_other_axis(const struct candidate_search *s, int ax
     return false;
 }
 
-/* A partial result is reduced some time: at best by a reduce-scatter. */
-static int64_t output_reduce_time(const struct candidate_search *s, const struct candidate *c)
+/* A partial result is reduced some time: at best by a reduce-scatter. Of outputs from `first` on.
+ */
+static int64_t output_reduce_time(const struct candidate_search *s, const struct candidate *c,
+                                  int first)
 {
     int64_t time = 0, ranks = weft_mesh_axis_size(s->mesh, s->axis);
 
-    for (int j = 0; j < s->call->n_out; j++) {
+    for (int j = first; j < s->call->n_out; j++) {
         int64_t bytes = (int64_t)weft_dtype_size(s->call->out[j].dtype);
 
         if (s->call->out[j].ndim < 0 || !weft_is_partial(c->out[j])) continue;
@@ -117,7 +119,8 @@ static bool is_input_partial(const struct candidate_search *s, int i)
     return is_input_distributed(s->call, i) && weft_is_partial(s->call->in[i]->placements[s->axis]);
 }
 
-/* Two factors that both are partial, in an op with a gradient. */
+/* Two factors that both are partial, in an op with a gradient: where none is wanted the one that
+ * costs less is reduced, and the result stays partial as in PyTorch. */
 static bool is_product_of_partials(const struct candidate_search *s)
 {
     uint32_t linear = s->call->row->linear, both = linear & linear >> 8; /* an addend is in both */
@@ -153,10 +156,27 @@ static int64_t input_gradient_time(const struct candidate_search *s, const struc
 
 /* ---- comparing ---- */
 
+/* To the layout that the caller would like: part of the time where the call has to move something.
+ */
+static void add_cost_of_wish(struct cost *cost, const struct candidate_search *s,
+                             const struct candidate *c)
+{
+    const struct wf_layout *wish = s->call->want;
+    weft_placement want = wish->placements[s->axis];
+    int64_t bytes;
+
+    if (weft_is_partial(want)) want = weft_replicate(); /* as a partial sum's gradient is */
+    if (weft_placement_equal(c->out[0], want)) return;
+    bytes = wf_redist_axis_bytes(wish, s->axis, c->out[0], want);
+    cost->wish = 1 + bytes;
+    if (cost->inputs > 0) cost->time += transfer_time(s, c->out[0], want, bytes);
+}
+
 static struct cost cost_of_candidate(const struct candidate_search *s, const struct candidate *c)
 {
     const struct wf_infer *call = s->call;
     struct cost cost = {0};
+    bool wished;
 
     for (int i = 0; i < call->n_in; i++) {
         weft_placement now;
@@ -168,15 +188,11 @@ static struct cost cost_of_candidate(const struct candidate_search *s, const str
         cost.changes += weft_is_replicate(now) ? CHANGE : CHANGE_THAT_SENDS;
     }
     cost.time = cost.inputs;
-    if (cost.inputs > 0) cost.time += output_reduce_time(s, c);
-    if (s->product_of_terms) cost.time += input_gradient_time(s, c);
-    if (call->want && call->want->mesh == s->mesh) {
-        weft_placement want = call->want->placements[s->axis];
-
-        if (weft_is_partial(want)) want = weft_replicate(); /* as a partial sum's gradient is */
-        if (!weft_placement_equal(c->out[0], want))
-            cost.wish = 1 + wf_redist_axis_bytes(call->want, s->axis, c->out[0], want);
-    }
+    wished = call->want && call->want->mesh == s->mesh;
+    if (wished) add_cost_of_wish(&cost, s, c);
+    if (cost.inputs > 0 && (call->wants_gradients || !s->product_of_terms))
+        cost.time += output_reduce_time(s, c, wished);
+    if (s->product_of_terms && call->wants_gradients) cost.time += input_gradient_time(s, c);
     return cost;
 }
 
@@ -262,11 +278,29 @@ static void consider_shard_variant(struct candidate_search *s, int label, weft_p
         consider_candidate(s, &c, label);
 }
 
+/* Terms with fewer elements in the dim than ranks are reduced for all rather than to shards, of
+ * which some would be empty. */
+static bool cuts_terms_too_short(const struct candidate_search *s, int label)
+{
+    bool too_short = false;
+
+    for (int i = 0; i < s->call->n_in; i++) {
+        int d = wf_dim_of_label(s->labels.in[i], label);
+
+        if (d < 0 || !is_input_distributed(s->call, i)) continue;
+        if (weft_shards(s->call->in[i]->placements[s->axis], d)) return false;
+        too_short |= is_input_partial(s, i) &&
+                     s->call->in[i]->desc.global[d] < weft_mesh_axis_size(s->mesh, s->axis);
+    }
+    return too_short;
+}
+
 static void consider_sharding_label(struct candidate_search *s, int label)
 {
     struct wf_shard_variants variants;
 
     if (label < 32 && s->labels.even >> label & 1 && !label_splits_evenly(s, label)) return;
+    if (cuts_terms_too_short(s, label)) return;
     wf_list_shard_variants(&variants, s->call, &s->labels, s->mesh, s->axis, label);
     for (int k = 0; k < variants.count; k++) consider_shard_variant(s, label, variants.shard[k]);
 }
@@ -441,6 +475,7 @@ static weft_status choose_for_each_axis(struct candidate_search *s, const weft_r
     uint64_t used = 0;
 
     choice->cost = 0;
+    choice->counts_gradients = false;
     s->label = 0;
     memset(&s->labels, 0, sizeof s->labels);
     if (!rule) {
@@ -454,6 +489,7 @@ static weft_status choose_for_each_axis(struct candidate_search *s, const weft_r
         s->any = false;
         s->link = wf_link_of_axis(weft_mesh_axis_name(s->mesh, s->axis));
         s->product_of_terms = is_product_of_partials(s);
+        choice->counts_gradients |= s->product_of_terms;
         consider_candidate(s, &(struct candidate){0}, 0); /* all zero is replicated */
         if (rule)
             consider_user_strategies(s, rule);

@@ -53,6 +53,17 @@ static uint64_t hash_op_call(enum wf_op op, weft_tensor *const *in, int n,
     return hash | 1; /* 0 marks a free way */
 }
 
+/* A function that is computed again in backward runs without a tape first: both runs choose alike.
+ */
+static bool wants_gradients(weft_tensor *const *in, int n)
+{
+    bool wanted = wf_recompute_uses != NULL;
+
+    if (wanted) return true;
+    for (int i = 0; i < n; i++) wanted |= in[i] && in[i]->requires_grad;
+    return wanted && wf_grad_is_enabled();
+}
+
 static inline bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op op,
                                      weft_tensor *const *in, int n, const struct wf_op_args *args)
 {
@@ -63,7 +74,7 @@ static inline bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op o
         if (plan->in[i] != (in[i] ? in[i]->layout : NULL)) return false;
     for (int i = 0; i < args->attr_words; i++)
         if (attr_word(&plan->attrs, i) != attr_word(args->attrs, i)) return false;
-    return true;
+    return !plan->counts_gradients || plan->wants_gradients == wants_gradients(in, n);
 }
 
 bool wf_op_plan_is_of_call(const struct wf_op_plan *plan, enum wf_op op, weft_tensor *const *in,
@@ -116,6 +127,7 @@ static struct wf_op_plan *new_op_plan(enum wf_op op, weft_tensor *const *in, int
     plan->refs = 1;
     plan->want = retain_layout(wanted_layout(args));
     plan->in_place = args->into != NULL;
+    plan->wants_gradients = wants_gradients(in, n);
     for (int i = 0; i < n; i++) plan->in[i] = retain_layout(in[i] ? in[i]->layout : NULL);
     if (args->attr_words > 0)
         memcpy(&plan->attrs, args->attrs, (size_t)args->attr_words * sizeof(uint64_t));

@@ -103,17 +103,19 @@ static weft_tensor *as_replicated(weft_tensor *t, weft_mesh *mesh)
     return wf_is_plain(t) ? weft_from_local(t, mesh, NULL, NULL) : t;
 }
 
-static weft_status loss_parallel_error(const weft_tensor *z, const char *before, const char *after)
+static weft_status loss_parallel_error(const char *who, const weft_tensor *z, const char *before,
+                                       const char *after)
 {
     char text[128] = "plain";
 
     if (!wf_is_plain(z))
         weft_placements_format(z->layout->placements, z->layout->n_axes, text, sizeof text);
-    return WF_FAIL(WEFT_ERR_LAYOUT, "cross_entropy in loss_parallel: %s %s%s", before, text, after);
+    return WF_FAIL(WEFT_ERR_LAYOUT, "%s in loss_parallel: %s %s%s", who, before, text, after);
 }
 
 /* The classes are last, so tokens have the same dims in logits and target. */
-static weft_status check_target_in_loss_parallel(const weft_tensor *z, const weft_tensor *target)
+static weft_status check_target_in_loss_parallel(const char *who, const weft_tensor *z,
+                                                 const weft_tensor *target)
 {
     bool plain = wf_is_plain(target), has = true;
 
@@ -128,31 +130,31 @@ static weft_status check_target_in_loss_parallel(const weft_tensor *z, const wef
     }
     if (has) return WEFT_OK;
     return loss_parallel_error(
-        z, "with logits",
+        who, z, "with logits",
         plain ? " a plain target would say nothing of its shard; it requires a "
                 "DTensor (weft_distribute_tensor)"
               : " expected a target that is replicated or sharded as they are");
 }
 
-/* Inside a loss_parallel block: `z` has its classes sharded, a rank has of target and weights what
- * its shard of `z` needs, and plain tensors become replicas. */
-static weft_status prepare_for_loss_parallel(const weft_tensor *z, struct loss_tensors *tensors)
+weft_status wf_prepare_for_loss_parallel(const char *who, const weft_tensor *z,
+                                         weft_tensor **target, weft_tensor **weight)
 {
     if (z->layout->partial)
-        return loss_parallel_error(z, "logits must be Shard or Replicate on every axis, not", "");
+        return loss_parallel_error(who, z, "logits must be Shard or Replicate on every axis, not",
+                                   "");
     if (!wf_is_sharded_along(z, weft_ndim(z) - 1))
-        return loss_parallel_error(z, "logits must be sharded over their classes, not",
+        return loss_parallel_error(who, z, "logits must be sharded over their classes, not",
                                    " (classes last)");
-    WF_TRY(check_target_in_loss_parallel(z, tensors->target));
-    tensors->target = as_replicated(tensors->target, z->layout->mesh);
-    if (!tensors->target) return weft_error_status();
-    if (!tensors->weight) return WEFT_OK;
-    for (int a = 0; a < tensors->weight->layout->n_axes; a++)
-        if (!weft_is_replicate(tensors->weight->layout->placements[a]))
-            return loss_parallel_error(z, "with logits",
+    WF_TRY(check_target_in_loss_parallel(who, z, *target));
+    *target = as_replicated(*target, z->layout->mesh);
+    if (!*target) return weft_error_status();
+    if (!*weight) return WEFT_OK;
+    for (int a = 0; a < (*weight)->layout->n_axes; a++)
+        if (!weft_is_replicate((*weight)->layout->placements[a]))
+            return loss_parallel_error(who, z, "with logits",
                                        " expected class weights that are replicated");
-    tensors->weight = as_replicated(tensors->weight, z->layout->mesh);
-    return tensors->weight ? WEFT_OK : weft_error_status();
+    *weight = as_replicated(*weight, z->layout->mesh);
+    return *weight ? WEFT_OK : weft_error_status();
 }
 
 static weft_status check_options(const weft_cross_entropy_options *o)
@@ -278,7 +280,8 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
         tensors.target = wf_permute_classes_last(target, o->class_dim);
     if (!z || !tensors.target || check_options(o) != WEFT_OK) return NULL;
     if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL)
-        WF_TRY_PTR(prepare_for_loss_parallel(z, &tensors));
+        WF_TRY_PTR(
+            wf_prepare_for_loss_parallel("cross_entropy", z, &tensors.target, &tensors.weight));
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
         return wf_soft_cross_entropy(z, tensors.target, tensors.weight, o);
     WF_TRY_PTR(check_shapes(z, &tensors));

@@ -45,6 +45,7 @@ static weft_tensor *write_over(enum wf_op op, weft_tensor *into, weft_tensor *co
     WF_TRY_PTR(check_target(name, into, in, n));
     WF_TRY_PTR(check_numbers(name, into, s, n_numbers));
     for (int i = 0; i < n_numbers; i++) args.scalars.s[i] = s[i];
+    wf_say_if_not_negative(&args, op, into);
     return wf_dispatch_op_one_output(op, in, n, &args);
 }
 
@@ -155,6 +156,27 @@ static bool same_shape(const struct wf_tensor_desc *a, const struct wf_tensor_de
     return same;
 }
 
+/* x, of another shape, placed as its elements are wanted once they are repeated: what moves is x.
+ */
+static weft_tensor *move_before_repeating(const struct wf_layout *to, weft_tensor *x)
+{
+    weft_placement placements[WEFT_MAX_AXES];
+    int added = to->desc.ndim - weft_ndim(x);
+
+    for (int a = 0; a < to->n_axes; a++) {
+        weft_placement p = to->placements[a];
+        int dim = wf_is_shard_or_strided(p) ? p.dim - added : -1;
+
+        placements[a] = x->layout->placements[a];
+        if (!wf_is_shard_or_strided(p) && !weft_is_replicate(p)) continue;
+        p.dim = (int8_t)dim;
+        placements[a] = dim >= 0 && x->layout->desc.global[dim] == to->desc.global[dim + added]
+                            ? p
+                            : weft_replicate();
+    }
+    return wf_redistribute_implicitly("copy_", x, placements);
+}
+
 /* x with dtype, shape and layout of `into`; NULL with an error. */
 static weft_tensor *bring_to(const weft_tensor *into, weft_tensor *x)
 {
@@ -164,8 +186,10 @@ static weft_tensor *bring_to(const weft_tensor *into, weft_tensor *x)
 
     x = weft_cast(x, (weft_dtype)to->desc.dtype);
     if (x && to->mesh && !x->layout->mesh) x = weft_from_local(x, to->mesh, replicated, NULL);
-    if (x && !same_shape(&x->layout->desc, &to->desc))
+    if (x && !same_shape(&x->layout->desc, &to->desc)) {
+        if (to->mesh) x = move_before_repeating(to, x);
         x = weft_expand(x, to->desc.global, to->desc.ndim);
+    }
     for (int axis = 0; x && axis < to->n_axes; axis++)
         same &= weft_placement_equal(x->layout->placements[axis], to->placements[axis]);
     return same ? x : wf_redistribute_implicitly("copy_", x, to->placements);

@@ -117,6 +117,17 @@ weft_status wf_check_integer_power(const weft_tensor *x, double power)
     return WEFT_OK;
 }
 
+void wf_say_if_not_negative(struct wf_op_args *args, enum wf_op op, const weft_tensor *x)
+{
+    static const uint64_t not_negative = 1;
+    double s = args->scalars.s[0];
+
+    if (!x->layout->partial) return;
+    if (!(op == WF_OP_mul_scalar && s >= 0) && !(op == WF_OP_div_scalar && s > 0)) return;
+    args->attr_words = 1;
+    args->attrs = &not_negative;
+}
+
 static weft_tensor *call_with_numbers(enum wf_op op, weft_tensor *x, const double *s, int n)
 {
     struct wf_op_args args = {.scalars.s = {s[0], s[1], s[2]}};
@@ -127,7 +138,9 @@ static weft_tensor *call_with_numbers(enum wf_op op, weft_tensor *x, const doubl
     /* Integers are finite numbers, all of which f32 does not have. */
     if (op == WF_OP_nan_to_num && has_integral_dtype(x)) return wf_dispatch_unary_op(WF_OP_copy, x);
     x = wf_promote_beside_numbers(x, s, n);
-    return x ? wf_dispatch_op_one_output(op, &x, 1, &args) : NULL;
+    if (!x) return NULL;
+    wf_say_if_not_negative(&args, op, x);
+    return wf_dispatch_op_one_output(op, &x, 1, &args);
 }
 
 #define UNARY_0(name)                                                                              \

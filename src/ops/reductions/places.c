@@ -26,7 +26,8 @@ static weft_tensor *place_of_extreme(weft_tensor *x, weft_tensor *extreme, int64
                    : NULL;
 }
 
-static weft_tensor *place(enum wf_op op, const char *who, weft_tensor *x, const int *dims, int n)
+static weft_tensor *place(enum wf_op op, const char *who, weft_tensor *x, const int *dims, int n,
+                          bool keep)
 {
     weft_tensor *at = NULL;
     int64_t mask = x ? wf_dims_with_elements(x, dims, n, who) : -1;
@@ -34,18 +35,34 @@ static weft_tensor *place(enum wf_op op, const char *who, weft_tensor *x, const 
     if (mask < 0) return NULL;
     weft_no_grad_open();
     x = wf_widen_small_integers(wf_reduce_partial_operand(who, x));
-    if (x) at = place_of_extreme(x, whole_extreme(op, x, mask), mask, false);
+    if (x) at = place_of_extreme(x, whole_extreme(op, x, mask), mask, keep);
     weft_no_grad_close();
     return at;
 }
 
-weft_tensor *weft_argmax(weft_tensor *x, int dim) { return place(WF_OP_max, "argmax", x, &dim, 1); }
+weft_tensor *weft_argmax(weft_tensor *x, int dim) { return weft_argmax_with(x, dim, false); }
 
-weft_tensor *weft_argmin(weft_tensor *x, int dim) { return place(WF_OP_min, "argmin", x, &dim, 1); }
+weft_tensor *weft_argmin(weft_tensor *x, int dim) { return weft_argmin_with(x, dim, false); }
 
-weft_tensor *weft_argmax_all(weft_tensor *x) { return place(WF_OP_max, "argmax", x, NULL, 0); }
+weft_tensor *weft_argmax_with(weft_tensor *x, int dim, bool keep)
+{
+    return place(WF_OP_max, "argmax", x, &dim, 1, keep);
+}
 
-weft_tensor *weft_argmin_all(weft_tensor *x) { return place(WF_OP_min, "argmin", x, NULL, 0); }
+weft_tensor *weft_argmin_with(weft_tensor *x, int dim, bool keep)
+{
+    return place(WF_OP_min, "argmin", x, &dim, 1, keep);
+}
+
+weft_tensor *weft_argmax_all(weft_tensor *x)
+{
+    return place(WF_OP_max, "argmax", x, NULL, 0, false);
+}
+
+weft_tensor *weft_argmin_all(weft_tensor *x)
+{
+    return place(WF_OP_min, "argmin", x, NULL, 0, false);
+}
 
 /* ---- the extreme and its place; the gradient goes to that one element ---- */
 

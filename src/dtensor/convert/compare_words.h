@@ -1,0 +1,11 @@
+/* compare_words.h: what ranks know by themselves, compared over a mesh. */
+#pragma once
+
+#include <weft/mesh.h>
+
+enum { WF_MAX_COMPARED = 80 };
+
+/** The largest and the smallest of each of n <= WF_MAX_COMPARED words over the ranks of the mesh.
+ *  Collective over it: one all-reduce per axis. */
+void wf_compare_words_over_mesh(weft_mesh *mesh, const int64_t *words, int n, int64_t *most,
+                                int64_t *least);
