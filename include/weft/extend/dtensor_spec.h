@@ -39,7 +39,7 @@ WEFT_API weft_tensor *weft_dtensor_unwrap(weft_tensor *t, weft_dtensor_spec *res
 WEFT_API weft_tensor *weft_dtensor_wrap(weft_tensor *local, const weft_dtensor_spec *rest);
 
 /** Same layout, dtype and device; both need a handle. Equal ones have equal hashes, which are the
- *  same on all ranks.
+ *  same on all ranks that know the strides: one with a row or none has row-major ones for others.
  *  ranks: any; local */
 WEFT_API bool weft_dtensor_spec_equal(const weft_dtensor_spec *a, const weft_dtensor_spec *b);
 WEFT_API uint64_t weft_dtensor_spec_hash(const weft_dtensor_spec *flat);
