@@ -225,7 +225,7 @@ static inline weft_style weft_sequence_parallel(void)
  * fails: when applied: WEFT_ERR_ARG for lists of different length, one of a pair without the other,
  *        layouts that cannot be read, or not one for each output; when called: WEFT_ERR_ARG for
  *        another number of inputs (optional ones may be left out), WEFT_ERR_LAYOUT for a tensor on
- * another mesh than the style's, as by all styles
+ *        another mesh than the style's, as by all styles
  */
 static inline weft_style weft_prepare_module_input_output(weft_style_options options)
 {

@@ -251,7 +251,7 @@ weft_mesh *weft_mesh_from_mpi(weft_device device, int comm, const int *sizes, in
     return mesh_if_members_agree(mesh);
 }
 
-static bool group_matches_line(const weft_mesh *mesh, int axis, const weft_mesh *group)
+static bool group_matches_grid_axis(const weft_mesh *mesh, int axis, const weft_mesh *group)
 {
     int *ranks = wf_malloc((size_t)group->size * sizeof *ranks);
     bool same;
@@ -275,7 +275,7 @@ static weft_status check_groups_match_grid(const weft_mesh *mesh, weft_mesh *con
         return WEFT_OK;
     }
     for (int g = 0; mesh->me >= 0 && g < n_groups; g++)
-        WF_NEED_LOCAL(group_matches_line(mesh, g, groups[g]), WEFT_ERR_ARG,
+        WF_NEED_LOCAL(group_matches_grid_axis(mesh, g, groups[g]), WEFT_ERR_ARG,
                       "mesh: group %d has other ranks than this rank's line of the grid", g);
     return WEFT_OK;
 }

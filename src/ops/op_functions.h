@@ -48,7 +48,7 @@ weft_tensor *wf_call_complex(enum wf_op op, weft_tensor *const *in, int n,
 
 /** Products of a partial x with a number and quotients have one attribute more, a word: the number
  * is not negative, so terms of a norm, which have no sign, stay terms (wf_op_passes_partial). */
-void wf_say_if_not_negative(struct wf_op_args *args, enum wf_op op, const weft_tensor *x);
+void wf_set_nonnegative_factor(struct wf_op_args *args, enum wf_op op, const weft_tensor *x);
 
 /** x for an op with numbers beside it: where they are not whole, integers become f32; bool becomes
  *  i64. */

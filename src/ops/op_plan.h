@@ -35,9 +35,9 @@ struct wf_op_plan {
     uint8_t n_in, attr_words;
     struct wf_layout *in[WF_MAX_IN];
     struct wf_layout *want;
-    bool in_place;           /* `want` is that of the tensor which the result is written over */
-    bool counts_gradients;   /* the layouts depend on wants_gradients */
-    bool wants_gradients;    /* some input does: part of the key where counts_gradients is set */
+    bool in_place; /* `want` is that of the tensor which the result is written over */
+    bool depends_on_requires_grad; /* the layouts depend on requires_grad */
+    bool requires_grad; /* some input does: part of the key where depends_on_requires_grad is set */
     union wf_op_attrs attrs; /* zeros after attr_words */
     const char *name;        /* the op's, for messages; lives as long as the library */
     /* what follows */

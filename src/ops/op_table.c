@@ -165,7 +165,7 @@ void wf_label_dims(const struct wf_infer *call, struct wf_dim_labels *labels)
         label_dims_from_text(call, labels);
 }
 
-bool wf_label_needs_boxes(const struct wf_infer *call, int label)
+bool wf_label_needs_contiguous_shards(const struct wf_infer *call, int label)
 {
     bool of_star = call->row->rule_text && label >= FIRST_STAR_LABEL;
 
@@ -173,7 +173,7 @@ bool wf_label_needs_boxes(const struct wf_infer *call, int label)
 }
 
 /* Products with numbers and quotients say so where their operand is partial. */
-static bool factor_is_not_negative(const struct wf_infer *call)
+static bool has_nonnegative_factor(const struct wf_infer *call)
 {
     return call->row->attrs == WF_ATTRS_none && call->attr_words > 0;
 }
@@ -189,7 +189,7 @@ bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce)
     if (linear & (uint32_t)WF_RISING)
         return (reduce == WEFT_MAX || reduce == WEFT_MIN) && has_extremes;
     if (only) return reduce == (weft_reduce)(WEFT_AVG + only) && has_extremes;
-    if (reduce == WEFT_NORM && factor_is_not_negative(call)) return true;
+    if (reduce == WEFT_NORM && has_nonnegative_factor(call)) return true;
     return linear & (uint32_t)WF_ANY_REDUCE || reduce == WEFT_SUM || reduce == WEFT_AVG ||
            reduce == WEFT_MASKED;
 }

@@ -16,7 +16,7 @@ struct wf_infer {
     int attr_words;                        /* how much of them is given */
     const struct wf_layout *want;
     bool in_place; /* the result is written over a tensor of the layout `want` */
-    bool wants_gradients;
+    bool requires_grad;
     struct {
         weft_dtype dtype;
         int ndim; /* -1: output not made */
@@ -137,7 +137,7 @@ bool wf_promotion(const struct wf_infer *call, weft_dtype *dtype, uint32_t *cast
 void wf_label_dims(const struct wf_infer *call, struct wf_dim_labels *labels);
 
 /** Shards of dims with this label must be single runs: the kernel asks where they begin. */
-bool wf_label_needs_boxes(const struct wf_infer *call, int label);
+bool wf_label_needs_contiguous_shards(const struct wf_infer *call, int label);
 
 /** True where terms of this reduction pass through the sets of the op's linear column. */
 bool wf_op_passes_partial(const struct wf_infer *call, weft_reduce reduce);

@@ -8,7 +8,7 @@
 #include "tensor/host_copy.h"
 
 /* Along no axis of several ranks does another rank have the element alone. */
-static bool every_rank_has_it(const struct wf_layout *layout)
+static bool is_element_replicated(const struct wf_layout *layout)
 {
     bool has = layout->desc.numel == 1 && !layout->partial;
 
@@ -24,7 +24,7 @@ double weft_item(const weft_tensor *t)
     char element[8];
 
     if (!t || wf_tensor_check_alive(t, "item") != WEFT_OK) return NAN;
-    if (t->layout->numel != 1 || !every_rank_has_it(t->layout)) {
+    if (t->layout->numel != 1 || !is_element_replicated(t->layout)) {
         char text[200];
 
         weft_tensor_format(t, text, sizeof text);

@@ -52,6 +52,15 @@ static inline bool wf_strides_may_differ(const weft_tensor *t)
            (t->block->flags & WF_BLOCK_WRAPPED || !wf_layout_shards_equal(t->layout));
 }
 
+/** Several elements lie at one place: a view that was expanded. */
+static inline bool wf_elements_overlap(const struct wf_tensor_desc *desc)
+{
+    bool overlap = false;
+
+    for (int d = 0; d < desc->ndim; d++) overlap |= desc->stride[d] == 0 && desc->shape[d] > 1;
+    return overlap;
+}
+
 /** True when there are no elements to read or write, whatever the shape. */
 static inline bool wf_is_meta(const weft_tensor *t) { return t->layout->desc.device == WEFT_META; }
 

@@ -46,7 +46,7 @@ WEFT_API weft_status weft_mesh_broadcast_batch(weft_batch_entry *batch, int n, w
  *
  * ranks: collective over lines of `axis`
  * fails: as above; a list that does not fit ends the job, for the root alone knows it, and so does
- * a `t` that is not row-major, and expanded or on the tape
+ *        a `t` that is not row-major, and expanded or on the tape
  */
 WEFT_API weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *parts, weft_mesh *mesh,
                                        int axis, int root);

@@ -154,21 +154,20 @@ weft_tensor *wf_collective_call_row_major(const struct wf_collective_call *d, we
 
 /* A tensor may lie in another order on one rank than on others: there it is received row-major and
  * copied. That has to be possible, before anything is sent. */
-static weft_status check_can_receive(const struct wf_collective_call *d, const weft_tensor *t)
+static weft_status check_receive_buffer(const struct wf_collective_call *d, const weft_tensor *t)
 {
     const struct wf_tensor_desc *desc = &t->layout->desc;
-    bool overlaps = false;
 
-    for (int i = 0; i < desc->ndim; i++) overlaps |= desc->shape[i] > 1 && desc->stride[i] == 0;
     WF_NEED_LOCAL(
-        desc->contiguous || (!t->node && !overlaps), WEFT_ERR_ARG,
+        desc->contiguous || (!t->node && !wf_elements_overlap(desc)), WEFT_ERR_ARG,
         "%s: the tensor is written to: it must be row-major, or neither expanded nor on the "
         "tape",
         d->who);
     return WEFT_OK;
 }
 
-static void copy_received(const struct wf_collective_call *d, weft_tensor *t, weft_tensor *received)
+static void copy_from_receive_buffer(const struct wf_collective_call *d, weft_tensor *t,
+                                     weft_tensor *received)
 {
     if (received == t) return;
     weft_no_grad_open();
@@ -184,14 +183,14 @@ weft_status weft_mesh_broadcast(weft_tensor *t, weft_mesh *mesh, int axis, int r
 
     WF_TRY(wf_collective_call_begin(&d, "mesh_broadcast", WEFT_COLL_BROADCAST, t, mesh, axis));
     WF_TRY(set_root_rank(&d, root));
-    WF_TRY(check_can_receive(&d, t));
+    WF_TRY(check_receive_buffer(&d, t));
     scope = weft_scope_open();
     own = wf_collective_call_row_major(&d, t);
     d.coll.count = (size_t)t->layout->desc.numel;
     wf_tensor_before_write(own, d.who);
     d.coll.send = d.coll.recv = own->data;
     wf_collective_call_run(&d);
-    copy_received(&d, t, own);
+    copy_from_receive_buffer(&d, t, own);
     weft_scope_close(scope);
     return WEFT_OK;
 }
@@ -232,7 +231,7 @@ weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *tensors, weft_
 
     WF_TRY(wf_collective_call_begin(&d, "mesh_scatter", WEFT_COLL_SCATTER, t, mesh, axis));
     WF_TRY(set_root_rank(&d, root));
-    WF_TRY(check_can_receive(&d, t));
+    WF_TRY(check_receive_buffer(&d, t));
     scope = weft_scope_open();
     packed = d.me == root ? pack_tensor_list(&d, tensors) : NULL;
     counts = wf_malloc((size_t)d.ways * sizeof *counts);
@@ -243,7 +242,7 @@ weft_status weft_mesh_scatter(weft_tensor *t, weft_tensor *const *tensors, weft_
     wf_tensor_before_write(own, d.who);
     d.coll.recv = own->data;
     wf_collective_call_run(&d);
-    copy_received(&d, t, own);
+    copy_from_receive_buffer(&d, t, own);
     wf_free(counts);
     weft_scope_close(scope);
     return WEFT_OK;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "dtensor/convert/compare_words.h"
+#include "dtensor/convert/all_reduce_max_min.h"
 #include "dtensor/dispatch/placement_args.h"
 #include "placement/layout.h"
 #include "tensor/shape.h"
@@ -73,8 +73,7 @@ weft_tensor *weft_new_empty(const weft_tensor *t, const int64_t *shape, const in
                 "new_empty: more elements in %d dims than can be counted", ndim);
     WF_NEED_PTR(!stride || is_dense_stride(shape, stride, ndim), WEFT_ERR_ARG,
                 "new_empty: the strides are not those of a dense tensor of this shape");
-    if (has_global_shape(t, shape, ndim) &&
-        (!stride || wf_is_plain(t) || wf_layout_shards_equal(t->layout)))
+    if (has_global_shape(t, shape, ndim) && (!stride || wf_layout_shards_equal(t->layout)))
         memcpy(placements, t->layout->placements, sizeof placements);
     wf_placements_drop_partial(placements, t->layout->n_axes);
     layout = layout_with_strides(t, placements, shape, stride, ndim);
@@ -111,7 +110,7 @@ static int find_matching_dim(const weft_tensor *t, const int64_t *own, const boo
 
 /* A rank whose shard has no dim of several elements does not know the order of its dims, and a
  * program may have wrapped another on each rank: the first rank says it. */
-static void agree_on_order(const weft_tensor *t, int *order)
+static void take_dim_order_of_first_rank(const weft_tensor *t, int *order)
 {
     int64_t words[WEFT_MAX_DIMS], most[WEFT_MAX_DIMS], least[WEFT_MAX_DIMS];
     weft_mesh *mesh = t->layout->mesh;
@@ -122,7 +121,7 @@ static void agree_on_order(const weft_tensor *t, int *order)
         return;
     for (int a = 0; a < weft_mesh_ndim(mesh); a++) first &= weft_mesh_coordinate(mesh, a) == 0;
     for (int d = 0; d < weft_ndim(t); d++) words[d] = first ? order[d] : -2;
-    wf_compare_words_over_mesh(mesh, words, weft_ndim(t), most, least);
+    wf_all_reduce_max_min(mesh, words, weft_ndim(t), most, least);
     for (int d = 0; d < weft_ndim(t); d++) order[d] = (int)most[d];
 }
 
@@ -147,7 +146,7 @@ weft_tensor *weft_as_strided(weft_tensor *t, const int64_t *shape, const int64_t
         order[d] = find_matching_dim(t, own, taken, shape[d], stride[d]);
         if (order[d] >= 0) taken[order[d]] = true;
     }
-    agree_on_order(t, order);
+    take_dim_order_of_first_rank(t, order);
     for (int d = 0; d < ndim; d++) {
         WF_NEED_PTR(order[d] >= 0, WEFT_ERR_ARG,
                     "as_strided: dim %d, of size %lld and stride %lld, is no dim of %s", d,

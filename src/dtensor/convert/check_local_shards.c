@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "dtensor/convert/compare_words.h"
+#include "dtensor/convert/all_reduce_max_min.h"
 #include "dtensor/convert/replica_check.h"
 #include "mesh/mesh.h"
 #include <weft/autograd.h>
@@ -84,7 +84,7 @@ enum { DTYPE, GRADIENT, NDIM, FACTS };
 enum { FITS = WEFT_MAX_DIMS, SIZES }; /* after the global shape */
 /* For each pair of dims, whether i has the larger stride; and whether the strides leave gaps. */
 enum { DENSE = WEFT_MAX_DIMS * WEFT_MAX_DIMS, GAPS, STRIDES };
-_Static_assert((int)STRIDES <= (int)WF_MAX_COMPARED, "room for what is compared");
+_Static_assert((int)STRIDES <= (int)WF_MAX_REDUCED_WORDS, "room for what is compared");
 
 static bool has_shard_shape(const struct wf_tensor_desc *local, weft_mesh *mesh,
                             const weft_placement *placements, const int64_t *global)
@@ -102,7 +102,7 @@ static weft_status compare_dtype_ndim_grad(weft_tensor *local, weft_mesh *mesh)
     int64_t facts[FACTS] = {desc->dtype, weft_requires_grad(local), desc->ndim};
     int64_t most[FACTS], least[FACTS];
 
-    wf_compare_words_over_mesh(mesh, facts, FACTS, most, least);
+    wf_all_reduce_max_min(mesh, facts, FACTS, most, least);
     WF_NEED(most[DTYPE] == least[DTYPE], WEFT_ERR_DTYPE,
             "from_local: inconsistent tensor metadata: dtype is %s on one rank and %s on another",
             weft_dtype_name((weft_dtype)least[DTYPE]), weft_dtype_name((weft_dtype)most[DTYPE]));
@@ -124,7 +124,7 @@ static weft_status compare_global_shapes(const struct wf_tensor_desc *local, wef
     else
         wf_global_shape_of_even_shards(sizes, local->shape, local->ndim, mesh, placements);
     sizes[FITS] = has_shard_shape(local, mesh, placements, sizes);
-    wf_compare_words_over_mesh(mesh, sizes, SIZES, most, least);
+    wf_all_reduce_max_min(mesh, sizes, SIZES, most, least);
     for (int d = 0; d < local->ndim; d++)
         WF_NEED(most[d] == least[d], WEFT_ERR_SHAPE,
                 "from_local: inconsistent tensor metadata: the global size of dim %d is %lld on "
@@ -162,7 +162,7 @@ static weft_status compare_stride_order(const struct wf_tensor_desc *local, weft
                 words[order[i] * WEFT_MAX_DIMS + order[j]] = 1;
     if (!cannot_detect_gaps(local, mesh, placements))
         words[is_dense_in_order(order, n, local->shape, local->stride) ? DENSE : GAPS] = 1;
-    wf_compare_words_over_mesh(mesh, words, STRIDES, most, least);
+    wf_all_reduce_max_min(mesh, words, STRIDES, most, least);
     for (int i = 0; i < local->ndim; i++)
         for (int j = i + 1; j < local->ndim; j++)
             WF_NEED(!most[i * WEFT_MAX_DIMS + j] || !most[j * WEFT_MAX_DIMS + i], WEFT_ERR_ARG,
@@ -184,7 +184,7 @@ static weft_status compare_replica_elements(weft_tensor *local, weft_mesh *mesh,
         if (placements[a].kind == WEFT_KIND_REPLICATE) axes |= 1u << a;
     if (!axes) return WEFT_OK;
     equal = wf_mesh_replicas_equal(local, mesh, axes);
-    wf_compare_words_over_mesh(mesh, &equal, 1, &most, &least);
+    wf_all_reduce_max_min(mesh, &equal, 1, &most, &least);
     WF_NEED(least, WEFT_ERR_ARG,
             "from_local: ranks that should hold the same elements hold different ones");
     return WEFT_OK;

@@ -158,8 +158,8 @@ static int64_t input_gradient_time(const struct candidate_search *s, const struc
 
 /* To the layout that the caller would like: part of the time where the call has to move something.
  */
-static void add_cost_of_wish(struct cost *cost, const struct candidate_search *s,
-                             const struct candidate *c)
+static void add_output_redistribute_cost(struct cost *cost, const struct candidate_search *s,
+                                         const struct candidate *c)
 {
     const struct wf_layout *wish = s->call->want;
     weft_placement want = wish->placements[s->axis];
@@ -189,10 +189,10 @@ static struct cost cost_of_candidate(const struct candidate_search *s, const str
     }
     cost.time = cost.inputs;
     wished = call->want && call->want->mesh == s->mesh;
-    if (wished) add_cost_of_wish(&cost, s, c);
-    if (cost.inputs > 0 && (call->wants_gradients || !s->product_of_terms))
+    if (wished) add_output_redistribute_cost(&cost, s, c);
+    if (cost.inputs > 0 && (call->requires_grad || !s->product_of_terms))
         cost.time += output_reduce_time(s, c, wished);
-    if (s->product_of_terms && call->wants_gradients) cost.time += input_gradient_time(s, c);
+    if (s->product_of_terms && call->requires_grad) cost.time += input_gradient_time(s, c);
     return cost;
 }
 
@@ -280,7 +280,7 @@ static void consider_shard_variant(struct candidate_search *s, int label, weft_p
 
 /* Terms with fewer elements in the dim than ranks are reduced for all rather than to shards, of
  * which some would be empty. */
-static bool cuts_terms_too_short(const struct candidate_search *s, int label)
+static bool has_fewer_elements_than_ranks(const struct candidate_search *s, int label)
 {
     bool too_short = false;
 
@@ -300,7 +300,7 @@ static void consider_sharding_label(struct candidate_search *s, int label)
     struct wf_shard_variants variants;
 
     if (label < 32 && s->labels.even >> label & 1 && !label_splits_evenly(s, label)) return;
-    if (cuts_terms_too_short(s, label)) return;
+    if (has_fewer_elements_than_ranks(s, label)) return;
     wf_list_shard_variants(&variants, s->call, &s->labels, s->mesh, s->axis, label);
     for (int k = 0; k < variants.count; k++) consider_shard_variant(s, label, variants.shard[k]);
 }
@@ -475,7 +475,7 @@ static weft_status choose_for_each_axis(struct candidate_search *s, const weft_r
     uint64_t used = 0;
 
     choice->cost = 0;
-    choice->counts_gradients = false;
+    choice->depends_on_requires_grad = false;
     s->label = 0;
     memset(&s->labels, 0, sizeof s->labels);
     if (!rule) {
@@ -489,7 +489,7 @@ static weft_status choose_for_each_axis(struct candidate_search *s, const weft_r
         s->any = false;
         s->link = wf_link_of_axis(weft_mesh_axis_name(s->mesh, s->axis));
         s->product_of_terms = is_product_of_partials(s);
-        choice->counts_gradients |= s->product_of_terms;
+        choice->depends_on_requires_grad |= s->product_of_terms;
         consider_candidate(s, &(struct candidate){0}, 0); /* all zero is replicated */
         if (rule)
             consider_user_strategies(s, rule);

@@ -13,8 +13,8 @@
 struct wf_placement_choice {
     weft_placement in[WF_MAX_IN][WEFT_MAX_AXES];
     weft_placement out[WF_MAX_OUT][WEFT_MAX_AXES];
-    int64_t cost;          /* picoseconds that moving the inputs should take, all axes together */
-    bool counts_gradients; /* the choice depends on whether they are wanted */
+    int64_t cost; /* picoseconds that moving the inputs should take, all axes together */
+    bool depends_on_requires_grad; /* the choice depends on whether they are wanted */
 };
 
 /**

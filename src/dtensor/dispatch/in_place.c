@@ -44,12 +44,7 @@ static bool reads_elsewhere(const struct wf_op_plan *plan, weft_tensor *const *u
 /* Which of several results would stay is not said. */
 static weft_status check_repeats(const struct wf_op_plan *plan, const weft_tensor *into)
 {
-    const struct wf_layout *to = into->layout;
-    bool repeats = false;
-
-    for (int d = 0; d < to->desc.ndim; d++)
-        repeats |= to->desc.stride[d] == 0 && to->desc.shape[d] > 1;
-    if (!repeats) return WEFT_OK;
+    if (!wf_elements_overlap(&into->layout->desc)) return WEFT_OK;
     WF_NEED(wf_strides_may_differ(into), WEFT_ERR_STATE,
             "%s in place: several elements of the tensor lie at one place", plan->name);
     return WF_FAIL_LOCAL(WEFT_ERR_STATE,

@@ -55,7 +55,7 @@ static uint64_t hash_op_call(enum wf_op op, weft_tensor *const *in, int n,
 
 /* A function that is computed again in backward runs without a tape first: both runs choose alike.
  */
-static bool wants_gradients(weft_tensor *const *in, int n)
+static bool call_requires_grad(weft_tensor *const *in, int n)
 {
     bool wanted = wf_recompute_uses != NULL;
 
@@ -74,7 +74,7 @@ static inline bool plan_matches_call(const struct wf_op_plan *plan, enum wf_op o
         if (plan->in[i] != (in[i] ? in[i]->layout : NULL)) return false;
     for (int i = 0; i < args->attr_words; i++)
         if (attr_word(&plan->attrs, i) != attr_word(args->attrs, i)) return false;
-    return !plan->counts_gradients || plan->wants_gradients == wants_gradients(in, n);
+    return !plan->depends_on_requires_grad || plan->requires_grad == call_requires_grad(in, n);
 }
 
 bool wf_op_plan_is_of_call(const struct wf_op_plan *plan, enum wf_op op, weft_tensor *const *in,
@@ -127,7 +127,7 @@ static struct wf_op_plan *new_op_plan(enum wf_op op, weft_tensor *const *in, int
     plan->refs = 1;
     plan->want = retain_layout(wanted_layout(args));
     plan->in_place = args->into != NULL;
-    plan->wants_gradients = wants_gradients(in, n);
+    plan->requires_grad = call_requires_grad(in, n);
     for (int i = 0; i < n; i++) plan->in[i] = retain_layout(in[i] ? in[i]->layout : NULL);
     if (args->attr_words > 0)
         memcpy(&plan->attrs, args->attrs, (size_t)args->attr_words * sizeof(uint64_t));

@@ -366,7 +366,7 @@ weft_status wf_op_plan_by_rule(struct wf_op_plan *plan, struct wf_infer *call)
         WF_TRY(wf_choose_placements(call, mesh, &choice));
     else if (wf_grad_types_infer(plan, call, types))
         output_placing.types = types;
-    plan->counts_gradients = choice.counts_gradients;
+    plan->depends_on_requires_grad = choice.depends_on_requires_grad;
     WF_TRY(plan_input_moves(plan, &choice, mesh != NULL));
     if (wf_op_has_kernel(call->row)) return plan_kernel_outputs(plan, call, &output_placing);
     plan_view_output(plan, call, &output_placing);
@@ -391,7 +391,7 @@ weft_status wf_op_plan_build(struct wf_op_plan *plan)
                             .attr_words = plan->attr_words,
                             .want = plan->want,
                             .in_place = plan->in_place,
-                            .wants_gradients = plan->wants_gradients};
+                            .requires_grad = plan->requires_grad};
 
     for (int i = 0; i < plan->n_in; i++) call.in[i] = plan->in[i];
     WF_TRY(check_input_devices(plan, &call));

@@ -194,32 +194,38 @@ static weft_tensor *cast_if_needed(weft_tensor *t, weft_dtype dtype)
     return t && weft_tensor_dtype(t) != dtype ? weft_cast(t, dtype) : t;
 }
 
-/* Terms of floats that become other floats are cast where they are: the op would have to reduce
- * them first. Whole numbers are cut from the value, not from terms. */
-static weft_tensor *cast_terms(weft_tensor *t, weft_dtype dtype)
+static bool has_float_terms(const struct wf_layout *layout)
 {
-    const struct wf_layout *layout = t ? t->layout : NULL;
-    bool terms = false,
-         floats = t && weft_dtype_is_float(weft_tensor_dtype(t)) && weft_dtype_is_float(dtype);
+    bool terms = false;
 
-    if (!t || weft_tensor_dtype(t) == dtype) return t;
     for (int a = 0; a < layout->n_axes; a++) {
         weft_placement p = layout->placements[a];
 
-        if (!weft_is_partial(p)) continue;
-        if (p.reduce == WEFT_MASKED || p.reduce == WEFT_NORM) return weft_cast(t, dtype);
+        if (p.kind != WEFT_KIND_PARTIAL) continue;
+        if (p.reduce == WEFT_MASKED || p.reduce == WEFT_NORM) return false;
         terms = true;
     }
-    if (!terms || !floats) return weft_cast(t, dtype);
-    return weft_from_local(weft_cast(weft_drop_grad_types(weft_to_local(t, NULL)), dtype),
-                           layout->mesh, layout->placements, layout->desc.global);
+    return terms && weft_dtype_is_float((weft_dtype)layout->desc.dtype);
+}
+
+/* Terms of floats that become other floats are cast where they are: the op would have to reduce
+ * them first. Whole numbers are cut from the value, not from terms. */
+static weft_tensor *cast_partial_locally(weft_tensor *t, weft_dtype dtype)
+{
+    weft_tensor *terms;
+
+    if (!t || weft_tensor_dtype(t) == dtype || !weft_dtype_is_float(dtype) ||
+        !has_float_terms(t->layout))
+        return cast_if_needed(t, dtype);
+    terms = weft_cast(weft_drop_grad_types(weft_to_local(t, NULL)), dtype);
+    return weft_from_local(terms, t->layout->mesh, t->layout->placements, t->layout->desc.global);
 }
 
 static void vjp_redistribute_with(const struct wf_tape_node *n, weft_tensor *g, weft_tensor **in)
 {
     const struct wf_layout *from = n->context;
 
-    g = wf_redistribute_gradient(cast_terms(g, (weft_dtype)n->v[0]), from);
+    g = wf_redistribute_gradient(cast_partial_locally(g, (weft_dtype)n->v[0]), from);
     in[0] = cast_if_needed(g, (weft_dtype)from->desc.dtype);
 }
 
@@ -287,8 +293,8 @@ weft_tensor *weft_redistribute_with(weft_tensor *t, const weft_placement *placem
     own = weft_tensor_dtype(t);
     backward = o->backward ? (weft_dtype)(o->backward - 1) : own;
     weft_no_grad_open();
-    y = redistribute_with_options(cast_terms(t, o->forward ? (weft_dtype)(o->forward - 1) : own),
-                                  placements, o);
+    y = redistribute_with_options(
+        cast_partial_locally(t, o->forward ? (weft_dtype)(o->forward - 1) : own), placements, o);
     weft_no_grad_close();
     if (!y || !wf_should_record(&t, 1)) return y;
     return y == t && backward == own ? t : record_redistribute_node(y, t, backward);

@@ -33,7 +33,7 @@ static void add_shard_of_input(struct wf_shard_variants *variants, const struct 
 {
     weft_placement p = now->placements[axis];
     bool even = label < 32 && labels->even >> label & 1;
-    bool boxes = even || wf_label_needs_boxes(call, label);
+    bool boxes = even || wf_label_needs_contiguous_shards(call, label);
 
     if (!wf_is_shard_or_strided(p) || dims[p.dim] != label) return;
     if (boxes && !wf_placements_give_one_box(&p, 1)) return;

@@ -136,8 +136,8 @@ static weft_status check_target_in_loss_parallel(const char *who, const weft_ten
               : " expected a target that is replicated or sharded as they are");
 }
 
-weft_status wf_prepare_for_loss_parallel(const char *who, const weft_tensor *z,
-                                         weft_tensor **target, weft_tensor **weight)
+weft_status wf_prepare_loss_parallel_operands(const char *who, const weft_tensor *z,
+                                              weft_tensor **target, weft_tensor **weight)
 {
     if (z->layout->partial)
         return loss_parallel_error(who, z, "logits must be Shard or Replicate on every axis, not",
@@ -280,8 +280,8 @@ static weft_tensor *cross_entropy(weft_tensor *logits, weft_tensor *target,
         tensors.target = wf_permute_classes_last(target, o->class_dim);
     if (!z || !tensors.target || check_options(o) != WEFT_OK) return NULL;
     if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL)
-        WF_TRY_PTR(
-            wf_prepare_for_loss_parallel("cross_entropy", z, &tensors.target, &tensors.weight));
+        WF_TRY_PTR(wf_prepare_loss_parallel_operands("cross_entropy", z, &tensors.target,
+                                                     &tensors.weight));
     if (weft_dtype_is_float(weft_tensor_dtype(target)))
         return wf_soft_cross_entropy(z, tensors.target, tensors.weight, o);
     WF_TRY_PTR(check_shapes(z, &tensors));

@@ -13,8 +13,8 @@ weft_tensor *wf_permute_classes_last(weft_tensor *z, int class_dim);
 /** Inside a loss_parallel block: fails unless z has its classes, which are last, sharded, and a
  * rank has of target and weight (or NULL) what its shard of z needs; of plain ones it makes
  * replicas. */
-weft_status wf_prepare_for_loss_parallel(const char *who, const weft_tensor *z,
-                                         weft_tensor **target, weft_tensor **weight);
+weft_status wf_prepare_loss_parallel_operands(const char *who, const weft_tensor *z,
+                                              weft_tensor **target, weft_tensor **weight);
 
 /** Cross-entropy with probabilities [*,V] as targets; classes last in both. grad: to both */
 weft_tensor *wf_soft_cross_entropy(weft_tensor *z, weft_tensor *probabilities, weft_tensor *weight,

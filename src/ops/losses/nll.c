@@ -66,7 +66,7 @@ static weft_tensor *nll_loss(weft_tensor *log_p, weft_tensor *target,
 
     if (!x) return NULL;
     if (wf_scope_modes() & WF_MODE_LOSS_PARALLEL && wf_is_sharded_along(x, weft_ndim(x) - 1))
-        WF_TRY_PTR(wf_prepare_for_loss_parallel("nll_loss", x, &operands[1], &operands[2]));
+        WF_TRY_PTR(wf_prepare_loss_parallel_operands("nll_loss", x, &operands[1], &operands[2]));
     picked = wf_dispatch_op(WF_OP_nll_pick, operands, o->weight ? 3 : 2, &args, &weights);
     loss = weft_neg(picked);
     if (o->reduction == WEFT_LOSS_NONE) return loss;

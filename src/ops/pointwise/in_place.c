@@ -45,7 +45,7 @@ static weft_tensor *write_over(enum wf_op op, weft_tensor *into, weft_tensor *co
     WF_TRY_PTR(check_target(name, into, in, n));
     WF_TRY_PTR(check_numbers(name, into, s, n_numbers));
     for (int i = 0; i < n_numbers; i++) args.scalars.s[i] = s[i];
-    wf_say_if_not_negative(&args, op, into);
+    wf_set_nonnegative_factor(&args, op, into);
     return wf_dispatch_op_one_output(op, in, n, &args);
 }
 
@@ -158,7 +158,7 @@ static bool same_shape(const struct wf_tensor_desc *a, const struct wf_tensor_de
 
 /* x, of another shape, placed as its elements are wanted once they are repeated: what moves is x.
  */
-static weft_tensor *move_before_repeating(const struct wf_layout *to, weft_tensor *x)
+static weft_tensor *redistribute_before_expand(const struct wf_layout *to, weft_tensor *x)
 {
     weft_placement placements[WEFT_MAX_AXES];
     int added = to->desc.ndim - weft_ndim(x);
@@ -187,7 +187,7 @@ static weft_tensor *bring_to(const weft_tensor *into, weft_tensor *x)
     x = weft_cast(x, (weft_dtype)to->desc.dtype);
     if (x && to->mesh && !x->layout->mesh) x = weft_from_local(x, to->mesh, replicated, NULL);
     if (x && !same_shape(&x->layout->desc, &to->desc)) {
-        if (to->mesh) x = move_before_repeating(to, x);
+        if (to->mesh) x = redistribute_before_expand(to, x);
         x = weft_expand(x, to->desc.global, to->desc.ndim);
     }
     for (int axis = 0; x && axis < to->n_axes; axis++)

@@ -117,7 +117,7 @@ weft_status wf_check_integer_power(const weft_tensor *x, double power)
     return WEFT_OK;
 }
 
-void wf_say_if_not_negative(struct wf_op_args *args, enum wf_op op, const weft_tensor *x)
+void wf_set_nonnegative_factor(struct wf_op_args *args, enum wf_op op, const weft_tensor *x)
 {
     static const uint64_t not_negative = 1;
     double s = args->scalars.s[0];
@@ -139,7 +139,7 @@ static weft_tensor *call_with_numbers(enum wf_op op, weft_tensor *x, const doubl
     if (op == WF_OP_nan_to_num && has_integral_dtype(x)) return wf_dispatch_unary_op(WF_OP_copy, x);
     x = wf_promote_beside_numbers(x, s, n);
     if (!x) return NULL;
-    wf_say_if_not_negative(&args, op, x);
+    wf_set_nonnegative_factor(&args, op, x);
     return wf_dispatch_op_one_output(op, &x, 1, &args);
 }
 

@@ -1,13 +1,13 @@
-/* compare_words.c: see the header. */
-#include "dtensor/convert/compare_words.h"
+/* all_reduce_max_min.c: see the header. */
+#include "dtensor/convert/all_reduce_max_min.h"
 
 #include "comm/comm.h"
 #include "mesh/mesh.h"
 
-void wf_compare_words_over_mesh(weft_mesh *mesh, const int64_t *words, int n, int64_t *most,
-                                int64_t *least)
+void wf_all_reduce_max_min(weft_mesh *mesh, const int64_t *words, int n, int64_t *most,
+                           int64_t *least)
 {
-    int64_t both[2 * WF_MAX_COMPARED];
+    int64_t both[2 * WF_MAX_REDUCED_WORDS];
 
     for (int i = 0; i < n; i++) {
         both[i] = words[i];
