@@ -5,7 +5,9 @@
  *     run: ops
  *     run: ops_large
  *
- *     ops [WORD]     only lines whose key has it: "softmax", ".cat.f32", ".add_backward.bf16.16m"
+ *     ops [--gpu] [WORD]     only lines whose key has it: "softmax", ".add_backward.bf16.16m"
+ *
+ * --gpu: on a GPU, of 16 and 64 MiB, in its time; pytorch/ops.py takes it too.
  */
 #include "support/bench.h"
 
@@ -15,6 +17,8 @@
 #include <string.h>
 
 enum { COLUMNS = 256, ROUNDS = 7, KEY = 80 };
+
+static bool on_gpu;
 
 struct operands {
     weft_tensor *x, *y, *both, *above, *below, *w, *bias, *mask, *row, *total, *index, *place;
@@ -37,17 +41,32 @@ static const struct op {
 };
 enum { OPS = sizeof ops / sizeof *ops };
 
-static const struct {
+static const struct size {
     const char *name;
     int64_t bytes;
-} sizes[] = {{"4k", 4 << 10}, {"256k", 256 << 10}, {"16m", 16 << 20}};
+} cpu_sizes[] = {{"4k", 4 << 10}, {"256k", 256 << 10}, {"16m", 16 << 20}},
+  gpu_sizes[] = {{"16m", 16 << 20}, {"64m", 64 << 20}};
+
+/* Seconds of what is measured: CPU time where nothing waits; of a GPU, which has then done all. */
+static double now(void)
+{
+    if (!on_gpu) return bench_cpu_now();
+    weft_device_synchronize(WEFT_CUDA);
+    return bench_now();
+}
+
+/* Made on the host, which alone can write elements one by one. */
+static weft_tensor *moved(weft_tensor *t)
+{
+    return on_gpu ? bench_need(weft_to_device(t, WEFT_CUDA)) : t;
+}
 
 static weft_tensor *filled(weft_dtype dtype, int64_t rows, int stream, float scale, float offset)
 {
     weft_tensor *t = bench_need(weft_empty(WEFT_F32, (int64_t[]){rows, COLUMNS}, 2));
 
     bench_fill(t, stream, 0, scale, offset);
-    return bench_need(weft_cast(t, dtype));
+    return moved(bench_need(weft_cast(t, dtype)));
 }
 
 /* Whole numbers below `limit`, in an order without pattern; every element of a row has another. */
@@ -57,7 +76,7 @@ static weft_tensor *indices(const int64_t *shape, int ndim, int64_t limit)
     int64_t *at = weft_data(t), n = weft_numel(t);
 
     for (int64_t i = 0; i < n; i++) at[i] = (i * 97 + i / limit * 31) % limit;
-    return t;
+    return moved(t);
 }
 
 static struct operands make_operands(weft_dtype dtype, int64_t bytes)
@@ -68,9 +87,9 @@ static struct operands make_operands(weft_dtype dtype, int64_t bytes)
                          .both = filled(dtype, rows, 6, 3, 0),
                          .above = filled(dtype, rows, 4, 0.5f, 1.75f),
                          .below = filled(dtype, rows, 5, 0.45f, 0.5f),
-                         .w = weft_full(dtype, row, 1, 1.25),
-                         .bias = weft_full(dtype, row, 1, 0.5),
-                         .row = weft_full(dtype, row, 1, 0.5),
+                         .w = moved(weft_full(dtype, row, 1, 1.25)),
+                         .bias = moved(weft_full(dtype, row, 1, 0.5)),
+                         .row = moved(weft_full(dtype, row, 1, 0.5)),
                          .total = filled(dtype, rows, 3, 0.5f, 0.75f),
                          .index = indices((int64_t[]){rows}, 1, rows),
                          .place = indices((int64_t[]){rows, COLUMNS}, 2, COLUMNS)};
@@ -94,7 +113,7 @@ static void call_once(const struct op *op, const struct operands *o, weft_tensor
     weft_scope_close(scope);
 }
 
-/* Of one call, the best round; CPU time, since nothing waits. */
+/* Of one call, the best round. */
 static double seconds_of(const struct op *op, const struct operands *o, bool backward)
 {
     weft_scope *scope = weft_scope_open();
@@ -104,16 +123,34 @@ static double seconds_of(const struct op *op, const struct operands *o, bool bac
     int calls = 1;
 
     call_once(op, o, gradient);
-    began = bench_cpu_now();
+    began = now();
     call_once(op, o, gradient);
-    calls += (int)(2e-3 / (bench_cpu_now() - began + 1e-7));
+    calls += (int)(2e-3 / (now() - began + 1e-7));
     for (int round = 0; round < ROUNDS; round++) {
-        began = bench_cpu_now();
+        began = now();
         for (int i = 0; i < calls; i++) call_once(op, o, gradient);
-        best = fmin(best, (bench_cpu_now() - began) / calls);
+        best = fmin(best, (now() - began) / calls);
     }
     weft_scope_close(scope);
     return best;
+}
+
+/* Bytes a second that a copy on the GPU reads and writes. */
+static double device_copy_speed(int64_t bytes)
+{
+    weft_scope *scope = weft_scope_open();
+    weft_tensor *from = moved(weft_full(WEFT_U8, &bytes, 1, 1));
+    weft_tensor *to = moved(weft_full(WEFT_U8, &bytes, 1, 0));
+    double best = INFINITY;
+
+    for (int i = 0; i < 3 * ROUNDS; i++) {
+        double began = now();
+
+        for (int call = 0; call < ROUNDS; call++) WEFT_CHECK(weft_copy_(to, from));
+        if (i) best = fmin(best, (now() - began) / ROUNDS);
+    }
+    weft_scope_close(scope);
+    return 2 * (double)bytes / best;
 }
 
 /* Bytes a second that memcpy reads and writes. */
@@ -135,30 +172,38 @@ static double memcpy_speed(int64_t bytes)
 }
 
 /* The line of a row, its key in `key`; false: not asked for. */
-static bool is_wanted(const char *name, const char *way, weft_dtype dtype, int s, const char *word,
-                      char key[KEY])
+static bool is_wanted(const char *name, const char *way, weft_dtype dtype, const char *size,
+                      const char *word, char key[KEY])
 {
-    snprintf(key, KEY, "ops.ns.%s%s.%s.%s", name, way, weft_dtype_name(dtype), sizes[s].name);
+    snprintf(key, KEY, "%sops.ns.%s%s.%s.%s", on_gpu ? "gpu." : "", name, way,
+             weft_dtype_name(dtype), size);
     return strstr(key, word);
 }
 
-static void measure(weft_dtype dtype, int s, const char *word, double *least)
+static double memory_speed(int64_t bytes)
 {
-    struct operands o = make_operands(dtype, sizes[s].bytes);
-    bool large = s == 2;
-    double memory = large ? memcpy_speed(sizes[s].bytes) : 0;
+    return on_gpu ? device_copy_speed(bytes) : memcpy_speed(bytes);
+}
+
+/* large: compared with the memory's speed too. */
+static void measure(weft_dtype dtype, const struct size *size, bool large, const char *word,
+                    double *least)
+{
+    struct operands o = make_operands(dtype, size->bytes);
+    double memory = large ? memory_speed(size->bytes) : 0;
     char key[KEY];
 
     for (int i = 0; i < OPS; i++) {
         double time;
 
-        if (!is_wanted(ops[i].name, "", dtype, s, word, key)) continue;
+        if (!is_wanted(ops[i].name, "", dtype, size->name, word, key)) continue;
         time = seconds_of(&ops[i], &o, false);
         bench_line(1e9 * time, "ns", "%s", key);
         if (large && ops[i].arrays) {
-            double share = ops[i].arrays * (double)sizes[s].bytes / time / memory;
+            double share = ops[i].arrays * (double)size->bytes / time / memory;
 
-            bench_line(share, "ratio", "ops.bandwidth.%s.%s", ops[i].name, weft_dtype_name(dtype));
+            bench_line(share, "ratio", "%sops.bandwidth.%s.%s", on_gpu ? "gpu." : "", ops[i].name,
+                       weft_dtype_name(dtype));
             *least = fmin(*least, share);
         }
     }
@@ -167,24 +212,31 @@ static void measure(weft_dtype dtype, int s, const char *word, double *least)
     weft_set_requires_grad(o.above, true);
     weft_set_requires_grad(o.below, true);
     for (int i = 0; i < OPS; i++)
-        if (ops[i].backward == BOTH && is_wanted(ops[i].name, "_backward", dtype, s, word, key))
+        if (ops[i].backward == BOTH &&
+            is_wanted(ops[i].name, "_backward", dtype, size->name, word, key))
             bench_line(1e9 * seconds_of(&ops[i], &o, true), "ns", "%s", key);
 }
 
 int main(int argc, char **argv)
 {
     static const weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
-    const char *word = argc > 1 ? argv[1] : "";
+    const struct size *sizes;
+    const char *word;
     double least = INFINITY;
+    int count;
 
+    on_gpu = argc > 1 && strcmp(argv[1], "--gpu") == 0;
+    word = argc > 1 + on_gpu ? argv[1 + on_gpu] : "";
+    sizes = on_gpu ? gpu_sizes : cpu_sizes;
+    count = on_gpu ? 2 : 3;
     WEFT_CHECK(weft_init(&argc, &argv));
     for (int d = 0; d < 2; d++)
-        for (int s = 0; s < 3; s++) {
+        for (int s = 0; s < count; s++) {
             weft_scope *scope = weft_scope_open();
 
-            measure(dtypes[d], s, word, &least);
+            measure(dtypes[d], &sizes[s], s == count - 1, word, &least);
             weft_scope_close(scope);
         }
-    if (isfinite(least)) bench_line(least, "ratio", "ops.bandwidth");
+    if (isfinite(least)) bench_line(least, "ratio", "%sops.bandwidth", on_gpu ? "gpu." : "");
     return weft_finalize();
 }

@@ -1,6 +1,6 @@
 """Ops on plain tensors, one thread: the rows of bench/support/op_rows.def, with the same sizes and dtypes.
 
-ops.py [WORD]: only lines whose key has it, as bench/ops.c.
+ops.py [--gpu] [WORD]: on a GPU; only lines whose key has it, as bench/ops.c.
 run: python ops.py
 run: python ops_large.py
 """
@@ -9,6 +9,7 @@ import math
 import pathlib
 import re
 import sys
+import time
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,8 @@ import torch.nn.functional as F
 from common import best_cpu_seconds, result
 
 COLUMNS, ROUNDS = 256, 7
-SIZES = {"4k": 4 << 10, "256k": 256 << 10, "16m": 16 << 20}
+CPU_SIZES = {"4k": 4 << 10, "256k": 256 << 10, "16m": 16 << 20}
+GPU_SIZES = {"16m": 16 << 20, "64m": 64 << 20}
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -113,10 +115,23 @@ def operands(dtype, size):
                 "index": index(rows, rows), "place": index(rows * COLUMNS, COLUMNS).reshape(rows, COLUMNS)}
 
 
-def seconds_of(call):
+def best_gpu_seconds(call, calls, rounds):
+    """Seconds of one call that the GPU is done with: the best of rounds of so many calls."""
+    times = []
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) / calls)
+    return min(times)
+
+
+def seconds_of(call, best_seconds):
     """Of one call, in rounds of 2 ms or more."""
     call()
-    return best_cpu_seconds(call, 1 + int(2e-3 / (best_cpu_seconds(call, 1, 1) + 1e-7)), ROUNDS)
+    return best_seconds(call, 1 + int(2e-3 / (best_seconds(call, 1, 1) + 1e-7)), ROUNDS)
 
 
 def with_gradient(op, o, gradient):
@@ -126,28 +141,31 @@ def with_gradient(op, o, gradient):
 
 
 def main():
-    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    gpu = sys.argv[1:2] == ["--gpu"]
+    word = (sys.argv[1 + gpu:] or [""])[0]
+    prefix, sizes, best = ("gpu.", GPU_SIZES, best_gpu_seconds) if gpu else ("", CPU_SIZES, best_cpu_seconds)
     if set(OPS) != set(WAYS):
         sys.exit(f"rows of one side alone: {sorted(set(OPS) ^ set(WAYS))}")
     torch.set_num_threads(1)
     for type_name, dtype in DTYPES.items():
-        for size_name, size in SIZES.items():
-            keys = {name: f"ops.ns.{name}.{type_name}.{size_name}" for name in OPS}
-            backward_keys = {name: f"ops.ns.{name}_backward.{type_name}.{size_name}" for name in OPS if WAYS[name] == "BOTH"}
+        for size_name, size in sizes.items():
+            keys = {name: f"{prefix}ops.ns.{name}.{type_name}.{size_name}" for name in OPS}
+            backward_keys = {name: f"{prefix}ops.ns.{name}_backward.{type_name}.{size_name}" for name in OPS if WAYS[name] == "BOTH"}
             if not any(word in key for key in [*keys.values(), *backward_keys.values()]):
                 continue
-            o = operands(dtype, size)
+            with torch.device("cuda" if gpu else "cpu"):
+                o = operands(dtype, size)
             with torch.no_grad():
                 for name, key in keys.items():
                     if word in key:
-                        result(key, 1e9 * seconds_of(lambda: OPS[name](o)), "ns")
+                        result(key, 1e9 * seconds_of(lambda: OPS[name](o), best), "ns")
             for leaf in LEAVES:
                 o[leaf].requires_grad_(True)
             for name, key in backward_keys.items():
                 if word not in key:
                     continue
                 gradient = torch.full_like(OPS[name](o).detach(), 0.75)
-                result(key, 1e9 * seconds_of(lambda: with_gradient(OPS[name], o, gradient)), "ns")
+                result(key, 1e9 * seconds_of(lambda: with_gradient(OPS[name], o, gradient), best), "ns")
 
 
 if __name__ == "__main__":
