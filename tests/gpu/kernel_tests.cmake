@@ -24,6 +24,7 @@ set(subjects
     rotary_swiglu
     softmax
     topk
+    vmath
     xent)
 
 function(gpu_kernel_programs kind library target)

@@ -107,7 +107,11 @@ WT_UNIT(cast__rounds_to_even_and_keeps_nan)
 {
     static const int64_t shape[] = {5};
     static const uint32_t bits[] = {0x3f808000, 0x3f818000, 0x3f808001, 0x7f800001, 0x7f7fffff};
+#ifdef WT_CUDA_HOST /* a GPU's instruction has one bit pattern for all that is no number */
+    static const uint16_t want[] = {0x3f80, 0x3f82, 0x3f81, 0x7fff, 0x7f80};
+#else
     static const uint16_t want[] = {0x3f80, 0x3f82, 0x3f81, 0x7fc0, 0x7f80};
+#endif
     struct wf_scalars scalars = {.s = {0}};
 
     EACH_ISA

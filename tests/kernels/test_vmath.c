@@ -125,7 +125,21 @@ static const struct {
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* What f32 has of each exponent must be within 2 ulp. */
+/* What f32 has of each exponent must be within 2 ulp; on a GPU (tests/gpu/kernel_tests.cmake)
+ * within 4, as CUDA's manual has it of some. */
+#ifdef WT_CUDA_HOST
+enum { ON_GPU = 1, ULPS_EVERYWHERE = 4 };
+#else
+enum { ON_GPU = 0, ULPS_EVERYWHERE = 2 };
+#endif
+
+/* GPUs have these three for f32 only. */
+static bool has_kernel(wf_kernel_prepare *kernel, weft_dtype dtype)
+{
+    return !ON_GPU || dtype == WEFT_F32 ||
+           (kernel != wf_cpu_sin && kernel != wf_cpu_cos && kernel != wf_cpu_tan);
+}
+
 static const struct {
     const char *name;
     wf_kernel_prepare *kernel;
@@ -201,7 +215,7 @@ WT_UNIT(functions__stay_within_their_ulps)
     EACH_ISA
     for (int f = 0; f < FUNCTIONS; f++) {
         measure(f, WEFT_F32);
-        measure(f, WEFT_F64);
+        if (has_kernel(functions[f].kernel, WEFT_F64)) measure(f, WEFT_F64);
     }
 }
 
@@ -241,13 +255,13 @@ static void measure_everywhere(int f)
         double error = (double)fabsl(y.values[i] - want) / ulp_of(WEFT_F32, (double)want);
 
         if (isinf((float)want) && isinf(y.values[i])) continue;
-        ck_assert_msg(error <= 2, "%s: isa %d: at %.9g %.2f ulp", everywhere[f].name,
+        ck_assert_msg(error <= ULPS_EVERYWHERE, "%s: isa %d: at %.9g %.2f ulp", everywhere[f].name,
                       wf_kernels_isa_level(), x.values[i], error);
     }
     OPERANDS_FREE(&x, &y);
 }
 
-WT_UNIT(functions__of_f32_are_within_2_ulp_everywhere)
+WT_UNIT(functions__of_f32_are_within_a_few_ulp_everywhere)
 {
     EACH_ISA
     for (int f = 0; f < EVERYWHERE; f++) measure_everywhere(f);
@@ -278,7 +292,7 @@ WT_UNIT(functions__round_alike_wherever_an_element_lies)
 
     EACH_ISA
     for (size_t f = 0; f < sizeof kernels / sizeof *kernels; f++)
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < (has_kernel(kernels[f], WEFT_F64) ? 2 : 1); t++) {
             weft_dtype dtype = t ? WEFT_F64 : WEFT_F32;
             struct operand x = operand_noise(dtype, PLAIN, 1, many, 7);
             struct operand y = operand_new(dtype, PLAIN, 1, many);

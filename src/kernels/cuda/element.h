@@ -3,9 +3,10 @@
  * are loaded and rounded, packs of 16 bytes, and the functions that the formulas of pointwise.def
  * name.
  *
- * Most functions are those of the CPU's kernels (vmath.h): add, multiply, divide and square root
+ * Functions of f64 are those of the CPU's kernels (vmath.h): add, multiply, divide and square root
  * only, so that their accuracy is known wherever these four are rounded correctly, as CUDA does by
- * default. Where the CPU has the C library's, they are CUDA's own, within 2 ulp by its manual.
+ * default. Where the CPU has the C library's, they are CUDA's own; for f32, in which f16 and bf16
+ * are computed too, so are most (float_functions.h).
  */
 #pragma once
 
@@ -20,6 +21,8 @@ extern "C" {
 #undef inline
 #include "kernels/pointwise_functions.h"
 }
+#include "kernels/cuda/float_functions.h"
+#include "kernels/cuda/trigonometry.h"
 
 #include <float.h>
 #include <type_traits>
@@ -74,7 +77,7 @@ __device__ __forceinline__ int32_t to_real(boolean e) { return e.value; }
 template <class E> __device__ __forceinline__ E from_real(real<E> value) { return (E)value; }
 template <> __device__ __forceinline__ bf16 from_real<bf16>(float value)
 {
-    return {wf_f32_to_bf16(value)};
+    return {gpu_f32_to_bf16(value)};
 }
 template <> __device__ __forceinline__ f16 from_real<f16>(float value)
 {
@@ -257,28 +260,38 @@ __device__ __forceinline__ void store_some(const E (&from)[n], E *to, int have, 
 
 /* ---- what pointwise.def names ---- */
 
-#define WF_FOR_FLOAT_AND_DOUBLE(name, function)                                                    \
-    __device__ __forceinline__ float name(float v) { return function##_f32(v); }                   \
-    __device__ __forceinline__ double name(double v) { return function##_f64(v); }
-WF_FOR_FLOAT_AND_DOUBLE(real_exp, exp)
-WF_FOR_FLOAT_AND_DOUBLE(real_log, log)
-WF_FOR_FLOAT_AND_DOUBLE(real_sqrt, root)
-WF_FOR_FLOAT_AND_DOUBLE(real_tanh, tanh)
-WF_FOR_FLOAT_AND_DOUBLE(real_sigmoid, sigmoid)
-WF_FOR_FLOAT_AND_DOUBLE(real_normcdf, normcdf)
-WF_FOR_FLOAT_AND_DOUBLE(real_gelu_u, gelu_u)
-WF_FOR_FLOAT_AND_DOUBLE(real_dsilu, dsilu)
-WF_FOR_FLOAT_AND_DOUBLE(real_dgelu, dgelu)
-WF_FOR_FLOAT_AND_DOUBLE(real_dgelu_tanh, dgelu_tanh)
-WF_FOR_FLOAT_AND_DOUBLE(real_lgamma, lgamma)
-WF_FOR_FLOAT_AND_DOUBLE(real_digamma, digamma)
-WF_FOR_FLOAT_AND_DOUBLE(real_trigamma, trigamma)
-WF_FOR_FLOAT_AND_DOUBLE(real_erfinv, erfinv)
-WF_FOR_FLOAT_AND_DOUBLE(real_sinc, sinc)
-WF_FOR_FLOAT_AND_DOUBLE(real_dsinc, dsinc)
+#define WF_FOR_FLOAT_AND_DOUBLE(name, of_float, of_double)                                         \
+    __device__ __forceinline__ float real_##name(float v) { return of_float(v); }                  \
+    __device__ __forceinline__ double real_##name(double v) { return of_double(v); }
+#define WF_OF_GPU(name) WF_FOR_FLOAT_AND_DOUBLE(name, name##_gpu, name##_f64)
+#define WF_OF_CPU(name) WF_FOR_FLOAT_AND_DOUBLE(name, name##_f32, name##_f64)
+WF_OF_GPU(exp)
+WF_OF_GPU(log)
+WF_FOR_FLOAT_AND_DOUBLE(sqrt, root_f32, root_f64)
+WF_OF_GPU(tanh)
+WF_OF_GPU(sigmoid)
+WF_OF_GPU(normcdf)
+WF_OF_GPU(gelu_u)
+WF_OF_GPU(dsilu)
+WF_OF_GPU(dgelu)
+WF_OF_GPU(dgelu_tanh)
+WF_OF_CPU(lgamma)
+WF_OF_CPU(digamma)
+WF_OF_CPU(trigamma)
+WF_OF_CPU(erfinv)
+WF_OF_CPU(sinc)
+WF_OF_CPU(dsinc)
+#undef WF_OF_CPU
+#undef WF_OF_GPU
 #undef WF_FOR_FLOAT_AND_DOUBLE
 
-__device__ __forceinline__ float real_pow(float x, float y) { return pow_f32(x, y); }
+/* None of f64: CUDA's own take large arguments apart in local memory, which no kernel may use. */
+__device__ __forceinline__ float real_sin(float v) { return sin_gpu(v); }
+__device__ __forceinline__ float real_cos(float v) { return cos_gpu(v); }
+__device__ __forceinline__ float real_tan(float v) { return tan_gpu(v); }
+
+/* A square where all elements have this power: no thread goes another way. */
+__device__ __forceinline__ float real_pow(float x, float y) { return y == 2 ? x * x : powf(x, y); }
 __device__ __forceinline__ double real_pow(double x, double y) { return pow_f64(x, y); }
 __device__ __forceinline__ int32_t real_pow(int32_t x, int32_t y) { return (int32_t)pow_i64(x, y); }
 __device__ __forceinline__ int64_t real_pow(int64_t x, int64_t y) { return pow_i64(x, y); }
@@ -304,9 +317,6 @@ WF_OF_ONE(expm1)
 WF_OF_ONE(log2)
 WF_OF_ONE(log10)
 WF_OF_ONE(log1p)
-WF_OF_ONE(sin)
-WF_OF_ONE(cos)
-WF_OF_ONE(tan)
 WF_OF_ONE(asin)
 WF_OF_ONE(acos)
 WF_OF_ONE(atan)

@@ -55,13 +55,35 @@ template <int packs> __device__ __forceinline__ int row_in_turn(int i)
     return packs == 4 ? i / 8 * 8 + i % 2 * 4 + i % 8 / 2 : i;
 }
 
+/* A tile of which all is there, in packs: each thread has the same columns of every row that it
+ * takes, so that the next one is a step away. */
+template <int rows, int columns, int threads, class E>
+__device__ __forceinline__ void copy_whole_tile(E *to, const tile_source<E> &from)
+{
+    const int size = pack<E>::n, packs = columns / size, at_once = threads / packs;
+    const int thread = threadIdx.x, first = row_in_turn<packs>(thread / packs);
+    E *at = to + first * (columns + FRAGMENT_GAP) + thread % packs * size;
+    const E *x = from.x + first * from.row + thread % packs * size;
+
+    static_assert(threads % packs == 0 && (packs != 4 || at_once % 8 == 0), "the same columns");
+#pragma unroll
+    for (int k = 0; k < rows / at_once; k++, x += at_once * from.row)
+        gpu_copy_async(at + k * at_once * (columns + FRAGMENT_GAP), x);
+    if (rows % at_once > thread / packs)
+        gpu_copy_async(at + rows / at_once * at_once * (columns + FRAGMENT_GAP), x);
+}
+
 /** Start to bring a tile of rows x columns into shared memory, with the threads of the block. */
 template <int rows, int columns, int threads, class E>
 __device__ __forceinline__ void load_tile(E *to, const tile_source<E> &from)
 {
     const int size = pack<E>::n, packs = columns / size;
 
-#pragma unroll
+    if (from.packed && from.rows >= rows && from.columns >= columns) {
+        copy_whole_tile<rows, columns, threads>(to, from);
+        return;
+    }
+#pragma unroll 1
     for (int i = threadIdx.x; i < rows * packs; i += threads) {
         int r = row_in_turn<packs>(i / packs), c = i % packs * size;
         E *at = to + r * (columns + FRAGMENT_GAP) + c;

@@ -87,6 +87,15 @@ __device__ __forceinline__ uint16_t gpu_f32_to_f16(float value)
     return half;
 }
 
+/** f32 into bf16, likewise; two in a row become one instruction. */
+__device__ __forceinline__ uint16_t gpu_f32_to_bf16(float value)
+{
+    uint16_t half;
+
+    asm("cvt.rn.bf16.f32 %0,%1;" : "=h"(half) : "f"(value));
+    return half;
+}
+
 /** Two numbers in 16 bits each, rounded to nearest even, the first in the lower half. */
 __device__ __forceinline__ uint32_t gpu_pack_bf16(float low, float high)
 {
@@ -109,6 +118,16 @@ __device__ __forceinline__ float gpu_exp2(float x)
     float y;
 
     asm("ex2.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/** 1 / x as the hardware has it, to 1 unit of the last place; of subnormal numbers infinity, and 0
+ *  where the result would be one. */
+__device__ __forceinline__ float gpu_inverse(float x)
+{
+    float y;
+
+    asm("rcp.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
     return y;
 }
 

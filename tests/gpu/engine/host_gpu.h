@@ -152,6 +152,7 @@ inline uint32_t host_gpu_bf16(float a)
     __builtin_memcpy(&bits, &a, sizeof bits);
     return a != a ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
+inline uint16_t gpu_f32_to_bf16(float value) { return static_cast<uint16_t>(host_gpu_bf16(value)); }
 inline uint32_t gpu_pack_bf16(float low, float high)
 {
     return host_gpu_bf16(low) | host_gpu_bf16(high) << 16;
@@ -184,6 +185,8 @@ inline uint32_t gpu_pack_f16(float low, float high)
 }
 
 inline float gpu_exp2(float x) { return exp2f(x); }
+inline float host_gpu_flush(float x) { return fabsf(x) < 1.17549435e-38f ? copysignf(0, x) : x; }
+inline float gpu_inverse(float x) { return host_gpu_flush(1 / host_gpu_flush(x)); }
 
 inline void host_gpu_load_matrix(engine::place at, bool transposed, uint32_t (&r)[4],
                                  const void *row)

@@ -107,6 +107,38 @@ WT_UNIT(index_tensors__count_dims)
                           nth_lie(lie), (i + lie) % 2, lie % 3);
 }
 
+/* So many that places are taken in any order first; `heavy`: half of them for one row, too many to
+ * be put in order by counting. */
+static void check_many(int64_t table_rows, bool heavy)
+{
+    enum { MANY = 17000 };
+    static const struct kernel kernels[] = {KERNEL(index_put), KERNEL(index_add)};
+    union wf_op_attrs attrs = {.index_put = {.at = 0}};
+    struct operand rows = operand_noise(WEFT_F32, PLAIN, 1, (int64_t[]){MANY}, 3);
+    struct operand index = operand_new(WEFT_I32, PLAIN, 1, (int64_t[]){MANY});
+
+    memset(attrs.index_put.dim, -1, sizeof attrs.index_put.dim);
+    attrs.index_put.dim[0] = 0;
+    for (int64_t i = 0; i < MANY; i++)
+        index.values[i] = (double)(heavy && i % 2 ? 5 : i * i / 7 % table_rows);
+    operand_write(&index);
+    for (int k = 0; k < 2; k++) {
+        struct operand y[2];
+
+        for (int i = 0; i < 2; i++) y[i] = operand_new(WEFT_F32, PLAIN, 1, &table_rows);
+        run_both(&kernels[k], y, 2, (struct operand *[]){&rows, &index}, &attrs, NULL);
+        expect_alike(y, kernels[k].name);
+    }
+    OPERANDS_FREE(&rows, &index);
+}
+
+WT_UNIT(index_tensors__of_many_rows)
+{
+    check_many(3000, true);
+    check_many(3000, false);
+    check_many(270000, true); /* whose places do not fit into shared memory */
+}
+
 /* ---- a dim of each element: gather, scatter and its kin ---- */
 
 static const struct sizes tables[] = {{1, {40}}, {2, {5, 9}}, {3, {4, 6, 5}}, {2, {700, 2}}};

@@ -292,6 +292,7 @@ float ptx_fma_to_zerof(float a, float b, float c);
 /** Subnormals are 0, before and after. */
 PTX_INLINE float ptx_flush(float a) { return fabsf(a) < 0x1p-126f ? copysignf(0, a) : a; }
 PTX_INLINE float ptx_ex2_ftz(float a) { return ptx_flush(exp2f(ptx_flush(a))); }
+PTX_INLINE float ptx_rcp_ftz(float a) { return ptx_flush(1 / ptx_flush(a)); }
 PTX_INLINE float ptx_lg2_ftz(float a) { return ptx_flush(log2f(ptx_flush(a))); }
 
 /** These see and give the upper word of an f64 only. */

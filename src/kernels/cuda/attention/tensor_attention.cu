@@ -12,6 +12,9 @@ namespace
 template <class E, int D> using forward_tiles = tensor_tiles<E, D, 1, 64>;
 template <class E, int D> using gradient_tiles = tensor_tiles<E, D, 2, D == 64 ? 64 : 32>;
 
+/* Blocks of a multiprocessor that registers must do for. */
+__host__ __device__ constexpr int blocks_at_once(int D) { return D == 64 ? 3 : 1; }
+
 /* Start to bring the keys from `key` on that queries see, and their values. */
 template <int D, class Tiles>
 __device__ __forceinline__ void load_keys(const attention_arguments &p, const query_tile &own,
@@ -57,7 +60,8 @@ __device__ __forceinline__ void add_to_softmax(float (&s)[others / MMA_N][4], fl
 }
 
 template <class E, int D>
-__global__ void __launch_bounds__(TENSOR_THREADS) attend_on_tensor_cores(attention_arguments p)
+__global__ void __launch_bounds__(TENSOR_THREADS, blocks_at_once(D))
+    attend_on_tensor_cores(attention_arguments p)
 {
     typedef forward_tiles<E, D> tiles;
     GPU_DYNAMIC_SHARED(E, shared);
@@ -111,7 +115,7 @@ __device__ __forceinline__ void take_score_gradients(float (&s)[others / MMA_N][
 }
 
 template <class E, int D>
-__global__ void __launch_bounds__(TENSOR_THREADS)
+__global__ void __launch_bounds__(TENSOR_THREADS, blocks_at_once(D))
     take_query_gradient_on_tensor_cores(attention_arguments p)
 {
     typedef gradient_tiles<E, D> tiles;

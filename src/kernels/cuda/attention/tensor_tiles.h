@@ -89,6 +89,27 @@ __device__ __forceinline__ void add_product(float (&sum)[D / MMA_N][4],
     }
 }
 
+/* Of a row's scores in a tile those that are not hidden: `from` to `to` - 1, counted from the first
+ * that this lane has. */
+struct shown {
+    int from, to;
+};
+
+__device__ __forceinline__ int within_tile(int64_t place)
+{
+    return (int)(place < 0 ? 0 : place < 1 << 20 ? place : 1 << 20);
+}
+
+/* The keys that a query sees, or with keys_are_rows the queries that see a key, in the tile. */
+__device__ __forceinline__ struct shown shown_of_row(const attention_arguments &p, int64_t query,
+                                                     int64_t key, bool keys_are_rows)
+{
+    if (keys_are_rows && key >= p.keys) return {0, 0};
+    if (keys_are_rows)
+        return {within_tile(first_query_seeing(p, key) - query), within_tile(p.queries - query)};
+    return {0, query < p.queries ? within_tile(keys_seen(p, query) - key) : 0};
+}
+
 /** Scale a tile of scores, of which queries are the rows, or keys, and hide some. */
 template <class E, int others>
 __device__ __forceinline__ void adjust_scores(const attention_arguments &p,
@@ -97,21 +118,31 @@ __device__ __forceinline__ void adjust_scores(const attention_arguments &p,
 {
     bool adjust = needs_adjusting(p, query, keys_are_rows ? others : (int)OWN, key,
                                   keys_are_rows ? (int)OWN : others);
+    bool adds = p.mask.x || p.bias.x;
     int row = warp_row() + fragment_row(), column = fragment_column();
     float scale = (float)p.scale * LOG2_E;
+    struct shown shown[2];
 
     query += keys_are_rows ? column : row;
     key += keys_are_rows ? row : column;
+#pragma unroll
+    for (int j = 0; j < others / MMA_N * 4; j++) s[j / 4][j % 4] *= scale;
+    if (!adjust) return;
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+        shown[half] = shown_of_row(p, query + (keys_are_rows ? 0 : half * 8),
+                                   key + (keys_are_rows ? half * 8 : 0), keys_are_rows);
 #pragma unroll
     for (int j = 0; j < others / MMA_N; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             int i = e / 2 * 8, along = j * MMA_N + e % 2;
 
-            s[j][e] *= scale;
-            if (adjust)
+            if (adds)
                 s[j][e] = adjusted_score<E>(p, at, s[j][e], query + (keys_are_rows ? along : i),
                                             key + (keys_are_rows ? i : along), LOG2_E);
+            else if (along < shown[e / 2].from || along >= shown[e / 2].to)
+                s[j][e] = -INFINITY;
         }
 }
 

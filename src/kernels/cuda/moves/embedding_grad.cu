@@ -74,7 +74,8 @@ __device__ __forceinline__ void add_up_pack(const embedding_grad &p, const uint3
         *(elements *)(to + column) = made;
 }
 
-/* A warp has WARP packs of a row at a time; after list_tokens a row's places lie before l.place. */
+/* A warp has WARP packs of a row at a time; behind wf_cuda_token_lists_end a row's places lie
+ * before l.place. */
 template <class E, int n>
 __global__ void __launch_bounds__(BLOCK, 2)
     add_up_rows(embedding_grad p, token_lists l, const E *d, E *table)

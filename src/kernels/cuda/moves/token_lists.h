@@ -19,7 +19,9 @@ struct token_lists {
     uint32_t *place; /* where the row's tokens are listed; while they are, where the next one goes,
                         so at last behind them */
     uint32_t *used;  /* places given so far */
-    uint32_t *token; /* the lists */
+    uint32_t *left_over; /* tokens of rows that have too many to be put in order by counting */
+    uint32_t *token;     /* the lists */
+    uint32_t *any_order; /* the same, before they are put in order */
 };
 
 token_lists wf_cuda_token_lists_begin(int64_t tokens, int64_t rows);

@@ -135,10 +135,10 @@ template <class F, int length> struct wf_elementwise_inputs {
     }
 };
 
-/** Packs that a thread has under way at once; 16 single bytes take registers enough. */
+/** Packs that a thread has under way at once; 8 numbers and more take registers enough. */
 __host__ __device__ constexpr int wf_packs_per_thread(int length)
 {
-    return length == 1 ? 4 : length < 16 ? 2 : 1;
+    return length == 1 ? 4 : length < 8 ? 2 : 1;
 }
 
 /** Repeats that a thread takes, and whether a form of the kernel knows them. */

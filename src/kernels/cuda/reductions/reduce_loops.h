@@ -6,8 +6,8 @@
  * Where x has stride 1 along a dim that is kept, neighbouring threads have neighbouring outputs
  * (columns); elsewhere a warp or a block has one output and its threads lie along what is reduced
  * (lines). Where that makes few blocks, what is reduced is split: every piece leaves a partial
- * result in scratch, and combine_pieces takes them in order. How a call is split follows from its
- * shape alone, so its bits are the same on every device of one architecture.
+ * result in scratch, and combine_pieces takes them in one order. How a call is split follows from
+ * its shape alone, so its bits are the same on every device of one architecture.
  *
  * An op maps an element, with the number of its output where it has one, to a `part`; a few parts
  * meet as such, then in a `total`, which is finished to `out`.
@@ -24,11 +24,15 @@ namespace
 enum {
     COLUMN_THREADS = 32, /* along columns; the others of a block take other rows */
     ROW_THREADS = BLOCK / COLUMN_THREADS,
-    ROWS_AT_ONCE = 4,     /* whose loads are in flight together */
-    FEWEST_COLUMNS = 16,  /* below, lines use more of a warp */
-    SHORT_LINE = 1024,    /* up to here a warp is enough for a line */
-    WANTED_BLOCKS = 512,  /* for all multiprocessors of any device */
-    SHORTEST_PIECE = 8192 /* of a line */
+    ROWS_AT_ONCE = 4,         /* whose loads are in flight together */
+    FEWEST_COLUMNS = 16,      /* below, lines use more of a warp */
+    SHORT_LINE = 1024,        /* up to here a warp is enough for a line */
+    WANTED_LINE_BLOCKS = 512, /* for all multiprocessors of any device */
+    WANTED_COLUMN_BLOCKS = 1024,
+    COMBINING = 16,                              /* threads for the pieces of one output */
+    SHORTEST_PIECE = 8192,                       /* of a line */
+    FEWEST_ROWS = 4 * ROWS_AT_ONCE * ROW_THREADS /* of a piece of columns: with fewer, partial
+                                                    results are a tenth of what is read */
 };
 
 /* What most ops are: elements as they are, which are taken together and stored. */
@@ -194,17 +198,25 @@ __global__ void __launch_bounds__(BLOCK, 2)
     }
 }
 
+/* Neighbouring threads have neighbouring outputs, of which COMBINING threads take the pieces by
+ * turns. */
 template <class Op>
-__global__ void __launch_bounds__(BLOCK, 2)
+__global__ void __launch_bounds__(COMBINING *COLUMN_THREADS, 1)
     combine_pieces(pieces p, int n, const typename Op::total *partial, typename Op::out *y,
                    double scale)
 {
-    int64_t output = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    typedef typename Op::total total;
+    GPU_SHARED(total, shared, [COMBINING][COLUMN_THREADS]);
+    int64_t output = (int64_t)blockIdx.x * COLUMN_THREADS + threadIdx.x;
     typename Op::take take;
-    typename Op::total value = Op::start();
+    total value = Op::start();
 
-    if (output >= p.outputs) return;
-    for (int i = 0; i < n; i++) value = take(value, partial[i * p.outputs + output]);
+    for (int i = threadIdx.y; i < n && output < p.outputs; i += COMBINING)
+        value = take(value, partial[i * p.outputs + output]);
+    shared[threadIdx.y][threadIdx.x] = value;
+    __syncthreads();
+    if (threadIdx.y > 0 || output >= p.outputs) return;
+    for (int r = 1; r < COMBINING && r < n; r++) value = take(value, shared[r][threadIdx.x]);
     y[map_offset(p.to, output)] = Op::finish(value, scale);
 }
 
@@ -265,8 +277,8 @@ void run_reduce(const wf_kernel_call *k, void *const *out, const void *const *in
     else
         launch_columns<Op, E, 1>(k, x, numbers, y, partial, scale);
     if (p->pieces > 1)
-        WF_CUDA_LAUNCH(k, combine_pieces<Op>, blocks_for(split.outputs, BLOCK), BLOCK, 0, split,
-                       p->pieces, partial, y, scale);
+        WF_CUDA_LAUNCH(k, combine_pieces<Op>, blocks_for(split.outputs, COLUMN_THREADS),
+                       dim3(COLUMN_THREADS, COMBINING), 0, split, p->pieces, partial, y, scale);
 }
 
 enum { X, Y };
@@ -286,9 +298,9 @@ bool steps_are_packs(const offset_map *m, int64_t bytes)
     return true;
 }
 
-void split_into_pieces(reduce *p, pieces *split, int64_t blocks, int64_t shortest)
+void split_into_pieces(reduce *p, pieces *split, int64_t blocks, int64_t wanted, int64_t shortest)
 {
-    int64_t n = blocks < WANTED_BLOCKS ? WANTED_BLOCKS / blocks : 1;
+    int64_t n = blocks < wanted ? wanted / blocks : 1;
 
     if (n > split->count / shortest) n = split->count / shortest;
     if (n < 1) n = 1;
@@ -303,6 +315,7 @@ void prepare_columns(reduce *p, wf_loop_nest *kept, const wf_loop_nest *reduced,
     columns *c = &p->columns;
     wf_loop_nest order = *kept; /* as outputs are numbered: the columns innermost */
     wf_loop_dim along = wf_loop_nest_remove_dim(kept, dim);
+    int64_t tile;
 
     wf_loop_nest_remove_dim(&order, dim);
     order.dim[order.n_dims++] = along;
@@ -316,9 +329,9 @@ void prepare_columns(reduce *p, wf_loop_nest *kept, const wf_loop_nest *reduced,
     for (p->rows = 1; p->rows < ROW_THREADS && p->rows < reduced->count;) p->rows *= 2;
     p->packed = steps_are_packs(&c->kept, bytes) && steps_are_packs(&c->reduced, bytes) &&
                 along.size * bytes % 16 == 0;
-    split_into_pieces(p, &c->pieces,
-                      kept->count * ((along.size + COLUMN_THREADS - 1) / COLUMN_THREADS),
-                      ROWS_AT_ONCE * ROW_THREADS * 2);
+    tile = COLUMN_THREADS * (p->packed ? 16 / bytes : 1);
+    split_into_pieces(p, &c->pieces, kept->count * ((along.size + tile - 1) / tile),
+                      WANTED_COLUMN_BLOCKS, FEWEST_ROWS);
 }
 
 void prepare_lines(reduce *p, const wf_loop_nest *kept, const wf_loop_nest *reduced, int64_t bytes)
@@ -333,7 +346,7 @@ void prepare_lines(reduce *p, const wf_loop_nest *kept, const wf_loop_nest *redu
     l->pieces.to.n_dims = 1;
     l->pieces.to.step[0] = 1;
     split_into_pieces(p, &l->pieces, (kept->count + lines_of_block - 1) / lines_of_block,
-                      SHORTEST_PIECE);
+                      WANTED_LINE_BLOCKS, SHORTEST_PIECE);
 }
 
 /* The kernels of an op for a dtype: with a result of this dtype, and of the one that it is computed

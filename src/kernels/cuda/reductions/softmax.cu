@@ -106,11 +106,12 @@ __device__ __forceinline__ void finish_row(backward<T, logs> s, T (&d)[n], const
     for (int i = 0; i < n; i++) d[i] = s.result(d[i], y[i]);
 }
 
-template <class E, class Form, bool packed>
+/* A thread has `packs` packs of a row. */
+template <class E, class Form, bool packed, int packs>
 __global__ void __launch_bounds__(LARGEST_BLOCK, 1)
     softmax_in_registers(strided_rows p, E *out, const E *x, const E *y)
 {
-    typedef row_part<E, PACKS, packed> part;
+    typedef row_part<E, packs, packed> part;
     GPU_SHARED(real<E>, shared, [LARGEST_BLOCK / WARP]);
     int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     int n = (int)p.n;
@@ -181,6 +182,26 @@ __global__ void __launch_bounds__(BLOCK)
             from_real<E>(s.result(to_real(x[i * p.step[1]]), two ? to_real(y[i * p.step[2]]) : 0));
 }
 
+/* Long rows are better by fewer threads that have more; a gradient, of two operands, lacks the
+ * registers. */
+template <class Form> constexpr int most_packs() { return Form::inputs == 1 ? 2 * PACKS : PACKS; }
+template <class Form> constexpr int threads_of_few_packs()
+{
+    return LARGEST_BLOCK * PACKS / most_packs<Form>();
+}
+
+template <class E, class Form, int packs>
+void launch_in_registers(const wf_kernel_call *k, const strided_rows &p, E *to, const E *x,
+                         const E *y)
+{
+    dim3 block = block_dim_for_groups(row_part<E, packs, true>::threads(p.n));
+
+    WF_CUDA_LAUNCH(k,
+                   (p.packed ? softmax_in_registers<E, Form, true, packs>
+                             : softmax_in_registers<E, Form, false, packs>),
+                   blocks_for(p.count, block.y), block, 0, p, to, x, y);
+}
+
 template <class E, class Form>
 void run_softmax(const wf_kernel_call *k, void *const *out, const void *const *in,
                  const wf_scalars *)
@@ -188,18 +209,15 @@ void run_softmax(const wf_kernel_call *k, void *const *out, const void *const *i
     strided_rows p = *(const strided_rows *)k->prep;
     E *to = (E *)out[0];
     const E *x = (const E *)in[0], *y = (const E *)(Form::inputs > 1 ? in[1] : NULL);
-    int threads = row_part<E, PACKS, true>::threads(p.n);
-    dim3 block = block_dim_for_groups(threads);
 
     p.packed = p.packed && is_aligned(to) && is_aligned(x) && is_aligned(y);
     if (p.step[0] != 1 && p.n > 1)
         WF_CUDA_LAUNCH(k, (softmax_of_columns<E, Form>), blocks_for(p.count, COLUMNS),
                        dim3(COLUMNS, COLUMN_ROWS), 0, p, to, x, y);
-    else if (threads <= LARGEST_BLOCK)
-        WF_CUDA_LAUNCH(
-            k,
-            (p.packed ? softmax_in_registers<E, Form, true> : softmax_in_registers<E, Form, false>),
-            blocks_for(p.count, block.y), block, 0, p, to, x, y);
+    else if (row_part<E, PACKS, true>::threads(p.n) <= threads_of_few_packs<Form>())
+        launch_in_registers<E, Form, PACKS>(k, p, to, x, y);
+    else if (row_part<E, most_packs<Form>(), true>::threads(p.n) <= LARGEST_BLOCK)
+        launch_in_registers<E, Form, most_packs<Form>()>(k, p, to, x, y);
     else
         WF_CUDA_LAUNCH(k, (softmax_twice_read<E, Form>), (unsigned)p.count, LARGEST_BLOCK, 0, p, to,
                        x, y);
