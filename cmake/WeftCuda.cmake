@@ -11,6 +11,7 @@
 # GPU nor in what the host computes for it.
 set(WEFT_CUDA AUTO CACHE STRING "build libweft-cuda.so: ON, AUTO (when it is asked for) or OFF")
 option(WEFT_CUDA_LONG_TESTS "tests of the CUDA part that take minutes to build (tests/gpu)" OFF)
+option(WEFT_GPU_TESTS "tests on a GPU of this machine (tests/gpu)" OFF)
 set(WEFT_CUDA_PTX 100) # the architecture whose PTX is kept, for GPUs that are newer
 set(WEFT_CUDA_ARCHITECTURES "80-real;90-real;${WEFT_CUDA_PTX}" CACHE STRING "as CMAKE_CUDA_ARCHITECTURES")
 
