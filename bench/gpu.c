@@ -4,7 +4,7 @@
  * in the stand-in for the CUDA runtime (tests/gpu), whose launches do nothing.
  *
  * cuda.dispatch_ns is the time of a call less what the same op's call takes on the CPU without its
- * kernels. All else is not run on hardware yet.
+ * kernels; on a GPU what the driver takes for a launch is in it.
  *
  * run: gpu
  */

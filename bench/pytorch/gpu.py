@@ -1,5 +1,5 @@
 """On a GPU what bench/gpu.c measures: a product of bf16 by cuBLASLt, a copy and pointwise ops, training GPT-2 124M with
-torch.compile, and a small model's step with and without a CUDA graph. Not run on hardware.
+torch.compile, and a small model's step with and without a CUDA graph.
 
 run: python gpu.py
 """
