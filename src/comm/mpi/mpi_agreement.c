@@ -85,7 +85,7 @@ static _Noreturn void die_naming_difference(const struct wf_coll *coll, const ui
            (unsigned long long)theirs[SENT]);
 }
 
-static void all_reduce_max_min(const struct wf_coll *coll, const struct wf_mpi_agreement *a)
+static void check_same_collective(const struct wf_coll *coll, const struct wf_mpi_agreement *a)
 {
     uint64_t sent = 0, taken = 0;
     char mine[512];
@@ -116,7 +116,7 @@ void wf_mpi_agreement_progress(struct wf_coll *coll)
         wf_mpi_answer_liveness(net);
         return;
     }
-    all_reduce_max_min(coll, a);
+    check_same_collective(coll, a);
     coll->agreement = NULL;
     a->next = net->spare_agreement;
     net->spare_agreement = a;
