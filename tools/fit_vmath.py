@@ -4,9 +4,10 @@
 Each is the interpolant at Chebyshev points, computed with 60 digits; its largest error on the
 interval is printed beside it. exp: (e^r - 1 - r) / r^2. log: (log m / s - 2) / s^2 over s^2 with
 s = (m - 1) / (m + 1). mills: (t + K) e^(t^2/2) Phi(-t) over u = (t - K) / (t + K).
+gelu: mills of u = 2 q - 1 over q - 0.421875 for q = t / (t + K); gelu.h has halves of them, and exp over r / 2.
 sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2. brief: what bf16 needs of exp and mills. erfinv: erfinv(y) / y
-over w - M for w = -log(1 - y^2), and over its root less M; each coefficient is rounded to f32 before those above it are
-fitted, and M is such that the first loses nothing.
+over w - M for w = -log(1 - y^2), and over its root less M, where M is such that the first loses nothing. Of gelu and erfinv each
+coefficient is rounded to f32 before those above it are fitted.
 """
 import struct
 
@@ -90,6 +91,8 @@ if __name__ == "__main__":
     show("cos f32", lambda z: mp.cos(mp.sqrt(z) * mp.pi / 2), 0, 0.2501, 4, 9)
     show("brief exp", exp2nd, -HALF_LN2, HALF_LN2, 2, 9)
     show("brief mills, K = 3", mills(mp.mpf(3)), -1, mp.mpf("10.3") / mp.mpf("16.3"), 5, 9)
+    centre = mp.mpf("0.421875")
+    show_rounded("gelu, K = 2.5", lambda v: mills(mp.mpf(2.5))(2 * (v + centre) - 1), -centre, mp.mpf("14.5") / 17 - centre, 9)
     near, far = mp.mpf("2.625"), mp.mpf("3.1171875")
     show_rounded("erfinv near", lambda t: erfinv_over(t + near), -near, mp.mpf("5.5") - near, 10)
     show_rounded("erfinv far", lambda t: erfinv_over((t + far) ** 2), mp.sqrt(5.5) - far, 4 - far, 9)

@@ -171,6 +171,9 @@ static const struct {
     {"sigmoid", wf_cpu_sigmoid, exact_sigmoid, 0, 87},
     {"silu", wf_cpu_silu, exact_silu, 0, 89},
     {"erfinv", wf_cpu_erfinv, exact_erfinv, 0, 0.99999997},
+#ifndef WT_CUDA_HOST /* a GPU's normal distribution is within 7 */
+    {"gelu", wf_cpu_gelu, exact_gelu, 0, 14.5},
+#endif
 };
 enum { EVERYWHERE = sizeof everywhere / sizeof *everywhere, OF_AN_EXPONENT = 128 };
 
@@ -324,12 +327,13 @@ WT_UNIT(functions__go_to_their_limits)
         {"log", wf_cpu_log, {INFINITY, NAN, NAN, -INFINITY, 69.07755278982137, NAN, NAN}},
         {"tanh", wf_cpu_tanh, {1, -1, NAN, 0, 1, -1, -0.9640275800758169}},
         {"sigmoid", wf_cpu_sigmoid, {1, 0, NAN, 0.5, 1, 0, 0.11920292202211756}},
+        {"gelu", wf_cpu_gelu, {INFINITY, NAN, NAN, 0, 1e30, 0, -0.045500263896358414}},
     };
     static const int64_t shape[] = {7};
     struct wf_scalars scalars = {.s = {0}};
 
     EACH_ISA
-    for (int f = 0; f < 4; f++)
+    for (size_t f = 0; f < sizeof limits / sizeof *limits; f++)
         for (int t = 0; t < 2; t++) {
             struct operand x = operand_new(t ? WEFT_F64 : WEFT_F32, PLAIN, 1, shape);
             struct operand y = operand_new(t ? WEFT_F64 : WEFT_F32, PLAIN, 1, shape);

@@ -16,6 +16,7 @@
 #include "base/elements/dtype.h"
 #include "kernels/cpu/isa/integer_math.h"
 #include "kernels/cpu/isa/libm_vectors.h"
+#include "kernels/cpu/isa/pointwise/gelu.h"
 #include "kernels/cpu/isa/pointwise/libm_f32.h"
 #include "kernels/cpu/isa/pointwise/special_functions_f32.h"
 #include "kernels/cpu/isa/vmath.h"
@@ -198,8 +199,7 @@ static inline int16_t order_of_bits(uint16_t bits)
 #define WF_TANH(v) WF_F(tanh)(v)
 #define WF_SIGMOID(v) WF_F(sigmoid)(v)
 #define WF_SILU(v) WF_F(silu)(v)
-#define WF_NORMCDF(v) WF_F(normcdf)(v)
-#define WF_GELU(v) ((v)*WF_NORMCDF(v))
+#define WF_GELU(v) WF_F(gelu)(v)
 #define WF_GELU_U(v) WF_F(gelu_u)(v)
 #define WF_DSILU(v) WF_F(dsilu)(v)
 #define WF_DGELU(v) WF_F(dgelu)(v)

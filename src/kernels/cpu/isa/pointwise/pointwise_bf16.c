@@ -6,11 +6,11 @@
 
 #undef WF_STORE
 #undef WF_SCALAR
-#undef WF_NORMCDF
+#undef WF_GELU
 #undef WF_DGELU
 #define WF_STORE(t) bf16_from_computed(t)
 #define WF_SCALAR(v) bf16_scalar(v)
-#define WF_NORMCDF(v) normcdf_for_bf16(v)
+#define WF_GELU(v) ((v)*normcdf_for_bf16(v))
 #define WF_DGELU(v) dgelu_for_bf16(v)
 
 #define WF_LIBM_BY_BLOCKS
