@@ -6,8 +6,8 @@ interval is printed beside it. exp: (e^r - 1 - r) / r^2. log: (log m / s - 2) / 
 s = (m - 1) / (m + 1). mills: (t + K) e^(t^2/2) Phi(-t) over u = (t - K) / (t + K).
 gelu: mills of u = 2 q - 1 over q - 0.421875 for q = t / (t + K); gelu.h has halves of them, and exp over r / 2.
 sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2. brief: what bf16 needs of exp and mills. erfinv: erfinv(y) / y
-over w - M for w = -log(1 - y^2), and over its root less M, where M is such that the first loses nothing. Of gelu and erfinv each
-coefficient is rounded to f32 before those above it are fitted.
+over w - M for w = -log(1 - y^2), and over its root less M, where M is such that the first loses nothing. exp2: of attention's scores, its first coefficient is 1. Of exp2, gelu
+and erfinv each coefficient is rounded to f32 before those above it are fitted.
 """
 import struct
 
@@ -57,10 +57,10 @@ def rounded(value):
     return mp.mpf(struct.unpack("f", struct.pack("f", float(value)))[0])
 
 
-def show_rounded(name, f, lo, hi, degree):
+def show_rounded(name, f, lo, hi, degree, given=()):
     n = 60
     x = [(lo + hi) / 2 + (hi - lo) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * n)) for i in range(n)]
-    y, c = [f(v) for v in x], []
+    y, c = [f(v) for v in x], list(given)
     while len(c) <= degree:
         rest = mp.matrix([[v**j / w for j in range(len(c), degree + 1)] for v, w in zip(x, y)])
         want = mp.matrix([1 - sum(a * v**j for j, a in enumerate(c)) / w for v, w in zip(x, y)])
@@ -91,6 +91,7 @@ if __name__ == "__main__":
     show("cos f32", lambda z: mp.cos(mp.sqrt(z) * mp.pi / 2), 0, 0.2501, 4, 9)
     show("brief exp", exp2nd, -HALF_LN2, HALF_LN2, 2, 9)
     show("brief mills, K = 3", mills(mp.mpf(3)), -1, mp.mpf("10.3") / mp.mpf("16.3"), 5, 9)
+    show_rounded("exp2 of scores", lambda f: mp.mpf(2) ** f, mp.mpf("-0.5001"), mp.mpf("0.5001"), 5, [mp.mpf(1)])
     centre = mp.mpf("0.421875")
     show_rounded("gelu, K = 2.5", lambda v: mills(mp.mpf(2.5))(2 * (v + centre) - 1), -centre, mp.mpf("14.5") / 17 - centre, 9)
     near, far = mp.mpf("2.625"), mp.mpf("3.1171875")

@@ -329,23 +329,80 @@ WT_UNIT_TIMES(attention_packed__equals_the_plain_form, CASES)
             check_packed(&cases[_i], float_dtypes[d], (enum lie)lie);
 }
 
-/* Scores of +-2000 times the scale: e^ of them does not exist, but the probabilities do. */
+/* Scores of up to 6000 and more times the scale: e^ of them does not exist, but the probabilities
+ * do, and the gradient of the values is made of them: 1 of key 0 for the first 290 queries, then
+ * halves of keys 0 and 290. */
+static void check_large_scores(double size, double rounding)
+{
+    struct run r = run_new(&(struct attention_case){1, 300, 300, 1, 1, true}, WEFT_F32, PLAIN);
+    struct operand dv = operand_new(WEFT_F32, PLAIN, 4, r.v.desc.shape);
+    struct wf_kernel_call k = {.op = "attention_grad",
+                               .n_in = 6,
+                               .n_out = 3,
+                               .attrs = &(union wf_op_attrs){.attention = {.causal = true}}};
+    double first = 0, last = 0;
+
+    for (int64_t i = 0; i < 300; i++) {
+        r.q.values[i] = size;
+        r.k.values[i] = i % 290 == 0 ? 3 : -1;
+        r.v.values[i] = (double)i;
+        r.g.values[i] = (double)(i % 7);
+        if (i < 290)
+            first += r.g.values[i];
+        else
+            last += r.g.values[i] / 2;
+    }
+    operand_write(&r.q);
+    operand_write(&r.k);
+    operand_write(&r.v);
+    operand_write(&r.g);
+    forward(&r);
+    for (int64_t i = 0; i < 300; i++) ck_assert_double_eq(r.o.values[i], i < 290 ? 0 : 145);
+    kernel_run(wf_cpu_attention_grad, &k, (struct operand *[]){NULL, NULL, &dv},
+               (struct operand *[]){&r.g, &r.q, &r.k, &r.v, &r.o, &r.lse}, &scalars);
+    for (int64_t i = 1; i < 300; i++)
+        ck_assert_double_le(fabs(dv.values[i] - (i == 290 ? last : 0)), rounding * last);
+    ck_assert_double_le(fabs(dv.values[0] - first - last), rounding * (first + last));
+    operand_free(&dv);
+    run_free(&r);
+}
+
 WT_UNIT(attention__large_scores_neither_overflow_nor_vanish)
 {
     EACH_ISA
     {
-        struct run r = run_new(&(struct attention_case){1, 300, 300, 1, 1, true}, WEFT_F32, PLAIN);
+        check_large_scores(2000, 1e-3);
+        check_large_scores(2e5, 0.1);
+    }
+}
 
-        for (int64_t i = 0; i < 300; i++) {
-            r.q.values[i] = 2000;
-            r.k.values[i] = i % 290 == 0 ? 3 : -1;
-            r.v.values[i] = (double)i;
+/* Where lse cannot hold the logarithm of the sum, one key's probability is 1 still. */
+WT_UNIT(attention__scores_beyond_every_sum_have_gradients)
+{
+    static const double sizes[] = {3e7, 5e12, 7e25, 1e37};
+
+    EACH_ISA
+    for (int s = 0; s < 4; s++) {
+        struct run r = run_new(&(struct attention_case){1, 70, 70, 1, 1, false}, WEFT_F32, PLAIN);
+        struct operand dv = operand_new(WEFT_F32, PLAIN, 4, r.v.desc.shape);
+        struct wf_kernel_call k = {.op = "attention_grad",
+                                   .n_in = 6,
+                                   .n_out = 3,
+                                   .attrs = &(union wf_op_attrs){.attention = {.causal = false}}};
+
+        for (int64_t i = 0; i < 70; i++) {
+            r.q.values[i] = sizes[s] * (1 + 0.01 * (double)i);
+            r.k.values[i] = i == 33 ? 3 : -1;
+            r.g.values[i] = 1;
         }
         operand_write(&r.q);
         operand_write(&r.k);
-        operand_write(&r.v);
+        operand_write(&r.g);
         forward(&r);
-        for (int64_t i = 0; i < 300; i++) ck_assert_double_eq(r.o.values[i], i < 290 ? 0 : 145);
+        kernel_run(wf_cpu_attention_grad, &k, (struct operand *[]){NULL, NULL, &dv},
+                   (struct operand *[]){&r.g, &r.q, &r.k, &r.v, &r.o, &r.lse}, &scalars);
+        for (int64_t i = 0; i < 70; i++) ck_assert_double_eq(dv.values[i], i == 33 ? 70 : 0);
+        operand_free(&dv);
         run_free(&r);
     }
 }

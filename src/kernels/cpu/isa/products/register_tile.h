@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #if defined(__AVX512F__)
+#include <immintrin.h>
 enum { TILE_BYTES = 64, TILE_MR = 8, TILE_NV = 2 }; /* 16 of 32 registers accumulate */
 #elif defined(__AVX2__)
 enum { TILE_BYTES = 32, TILE_MR = 6, TILE_NV = 2 }; /* 12 of 16 */
@@ -41,11 +42,18 @@ typedef __typeof__((vec){0} > (vec){0}) vec_mask;
 TILE_INLINE vec vec_load(const WF_T *p) { return (vec) * (const loose_vec *)p; }
 TILE_INLINE void vec_store(WF_T *p, vec v) { *(loose_vec *)p = (loose_vec)v; }
 
+/** a > b ? a : b of each lane; gcc makes two steps of that for AVX-512. */
 TILE_INLINE vec vec_max(vec a, vec b)
 {
+#if defined(__AVX512F__)
+    return (vec) _Generic((WF_T)0, float
+                          : _mm512_max_ps((__m512)a, (__m512)b), double
+                          : _mm512_max_pd((__m512d)a, (__m512d)b));
+#else
     vec_mask larger = a > b;
 
     return (vec)((larger & (vec_mask)a) | (~larger & (vec_mask)b));
+#endif
 }
 
 /* How many rows of the right operand ahead a copying tile asks for. */
