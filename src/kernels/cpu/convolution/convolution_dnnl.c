@@ -111,12 +111,12 @@ static dnnl_status_t make_plan(dnnl_primitive_desc_t *plan, dnnl_engine_t engine
 #endif
 }
 
-static bool is_reference(dnnl_primitive_desc_t plan)
+static bool is_kernel(dnnl_primitive_desc_t plan, const char *prefix)
 {
     const char *kernel = NULL;
 
     TRY(dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&kernel));
-    return strncmp(kernel, "ref", 3) == 0;
+    return strncmp(kernel, prefix, strlen(prefix)) == 0;
 }
 
 /* A gradient's plan follows that of the forward. NULL where there is none. */
@@ -171,25 +171,50 @@ static void prepare_operands(struct wf_dnnl_conv *p, const struct wf_conv *c, ui
     memset(p->no_bias, 0, (size_t)(c->groups * c->out) * wf_dtypes[type].size);
 }
 
+/* images: how x and y lie. */
+static dnnl_primitive_desc_t plan_for_format(dnnl_engine_t engine, const struct wf_conv *c,
+                                             uint8_t type, dnnl_format_tag_t images)
+{
+    dnnl_primitive_desc_t plan;
+    wf_dnnl_desc d[ARGS];
+
+    for (int i = 0; i < ARGS; i++) {
+        struct dims of = dims_of(c, i);
+
+        if (i == BIAS)
+            wf_dnnl_desc_of_strides(&d[i], of.n, of.dims, of.strides, dnnl_type(type));
+        else
+            wf_dnnl_desc_of_format(&d[i], of.n, of.dims, dnnl_type(type),
+                                   i == W ? dnnl_format_tag_any : images);
+    }
+    plan = plan_new(engine, c, d);
+    for (int i = 0; i < ARGS; i++) wf_dnnl_desc_free(&d[i]);
+    return plan;
+}
+
+/* What oneDNN prefers, but for channels last in f32, which it takes where blocks of 16 channels are
+ * as fast or faster (docs/decisions/0057). */
 static dnnl_primitive_desc_t plan_for_type(dnnl_engine_t engine, const struct wf_conv *c,
                                            uint8_t type)
 {
-    dnnl_primitive_desc_t plan;
-    wf_dnnl_desc any[ARGS];
+    static const dnnl_format_tag_t blocks[] = {dnnl_format_tag_undef, dnnl_nCw16c, dnnl_nChw16c,
+                                               dnnl_nCdhw16c};
+    dnnl_primitive_desc_t plan = plan_for_format(engine, c, type, dnnl_format_tag_any),
+                          blocked = NULL;
 
-    for (int i = 0; i < ARGS; i++) {
-        struct dims d = dims_of(c, i);
-
-        if (i == BIAS)
-            wf_dnnl_desc_of_strides(&any[i], d.n, d.dims, d.strides, dnnl_type(type));
-        else
-            wf_dnnl_desc_of_any_format(&any[i], d.n, d.dims, dnnl_type(type));
+    if (plan && type != WEFT_F32 && is_kernel(plan, "ref")) {
+        TRY(dnnl_primitive_desc_destroy(plan));
+        return NULL;
     }
-    plan = plan_new(engine, c, any);
-    for (int i = 0; i < ARGS; i++) wf_dnnl_desc_free(&any[i]);
-    if (!plan || type == WEFT_F32 || !is_reference(plan)) return plan;
+    if (plan && type == WEFT_F32 && is_kernel(plan, "brgconv"))
+        blocked = plan_for_format(engine, c, type, blocks[c->dims]);
+    if (!blocked) return plan;
+    if (!is_kernel(blocked, "jit")) {
+        TRY(dnnl_primitive_desc_destroy(blocked));
+        return plan;
+    }
     TRY(dnnl_primitive_desc_destroy(plan));
-    return NULL;
+    return blocked;
 }
 
 struct wf_dnnl_conv *wf_dnnl_conv_new(const struct wf_conv *c, uint8_t type, size_t *scratch)

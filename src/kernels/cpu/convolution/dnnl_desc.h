@@ -25,8 +25,9 @@ static inline void wf_dnnl_desc_of_strides(wf_dnnl_desc *d, int n, const dnnl_di
     WF_DNNL_TRY(WF_DNNL_DESC_INIT(strides)(d, n, dims, type, strides));
 }
 
-static inline void wf_dnnl_desc_of_any_format(wf_dnnl_desc *d, int n, const dnnl_dims_t dims,
-                                              dnnl_data_type_t type)
+/** In one of oneDNN's own layouts; dnnl_format_tag_any: in the one that a primitive wants. */
+static inline void wf_dnnl_desc_of_format(wf_dnnl_desc *d, int n, const dnnl_dims_t dims,
+                                          dnnl_data_type_t type, dnnl_format_tag_t format)
 {
-    WF_DNNL_TRY(WF_DNNL_DESC_INIT(tag)(d, n, dims, type, dnnl_format_tag_any));
+    WF_DNNL_TRY(WF_DNNL_DESC_INIT(tag)(d, n, dims, type, format));
 }
