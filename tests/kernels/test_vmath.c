@@ -329,14 +329,15 @@ WT_UNIT(functions__go_to_their_limits)
         {"sigmoid", wf_cpu_sigmoid, {1, 0, NAN, 0.5, 1, 0, 0.11920292202211756}},
         {"gelu", wf_cpu_gelu, {INFINITY, NAN, NAN, 0, 1e30, 0, -0.045500263896358414}},
     };
+    static const weft_dtype dtypes[] = {WEFT_F32, WEFT_F64, WEFT_BF16};
     static const int64_t shape[] = {7};
     struct wf_scalars scalars = {.s = {0}};
 
     EACH_ISA
     for (size_t f = 0; f < sizeof limits / sizeof *limits; f++)
-        for (int t = 0; t < 2; t++) {
-            struct operand x = operand_new(t ? WEFT_F64 : WEFT_F32, PLAIN, 1, shape);
-            struct operand y = operand_new(t ? WEFT_F64 : WEFT_F32, PLAIN, 1, shape);
+        for (int t = 0; t < 3; t++) {
+            struct operand x = operand_new(dtypes[t], PLAIN, 1, shape);
+            struct operand y = operand_new(dtypes[t], PLAIN, 1, shape);
 
             memcpy(x.values, at, sizeof at);
             operand_write(&x);
@@ -344,7 +345,7 @@ WT_UNIT(functions__go_to_their_limits)
             for (int i = 0; i < 7; i++) {
                 double want = limits[f].want[i], got = y.values[i];
 
-                if (fabs(got - want) < 1e-6 * fabs(want)) got = want;
+                if (fabs(got - want) < (t == 2 ? 0x1p-7 : 1e-6) * fabs(want)) got = want;
                 same(limits[f].name, at[i], got, want);
             }
             OPERANDS_FREE(&x, &y);

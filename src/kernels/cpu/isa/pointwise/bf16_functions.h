@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "kernels/cpu/isa/pointwise/mills_for_bf16.h"
 #include "kernels/cpu/isa/vmath.h"
 
 /** Round to nearest even. What is no number comes from bf16 here, so that its lower bits are 0, and
@@ -69,19 +70,14 @@ static inline float exp_for_bf16(float x)
 
 static inline float gauss_for_bf16(float x) { return exp_for_bf16(-0.5f * x * x); }
 
-/** As normcdf_f32. */
+/** As normcdf_f32; NaN gives a number, which what it is multiplied by makes NaN again. */
 static inline float normcdf_for_bf16(float x)
 {
-    float t = magnitude_f32(x), w, u, p = 0.00467579619f;
+    /* The lesser of |x| and 14.5 by their bits, as in gelu.h. */
+    uint32_t size = bits_f32(x) & 0x7fffffffu;
+    float t = real_f32(size < 0x41680000u ? size : 0x41680000u), w = 1.0f / (t + 3.0f);
+    float p = gauss_for_bf16(x) * w * mills_for_bf16((t - 3.0f) * w);
 
-    w = 1.0f / (t + 3.0f);
-    u = (t - 3.0f) * w;
-    p = p * u - 0.0100412903f;
-    p = p * u - 0.0462112492f;
-    p = p * u + 0.229957391f;
-    p = p * u - 0.509443754f;
-    p = p * u + 0.729086746f;
-    p = gauss_for_bf16(x) * w * p;
     return x > 0 ? 1.0f - p : p;
 }
 
