@@ -39,6 +39,17 @@ WT_TEST_IN_WORLD(clamp__gives_the_high_bound_where_it_is_below_the_low_one, w)
     }
 }
 
+/* From the least to the largest element, which has no width that is a number. */
+WT_TEST_IN_WORLD(histc__leaves_out_infinities, w)
+{
+    weft_tensor *x = FLOATS(-2, INFINITY, 1, 2, 3, 9, INFINITY, 1);
+    weft_tensor *both = FLOATS(-INFINITY, 1, INFINITY, NAN);
+
+    WT_ALL(is(weft_histc(x, 4, 0, 0), FLOATS(6, 0, 0, 0)));
+    WT_ALL(is(weft_full_tensor(weft_histc(wt_spread(w, x, "S(0)"), 4, 0, 0)), FLOATS(6, 0, 0, 0)));
+    WT_ALL(is(weft_histc(both, 2, -1, 1), FLOATS(0, 1)));
+}
+
 WT_TEST_IN_WORLD(pow__refuses_a_negative_power_of_integers, w)
 {
     weft_tensor *x = LONGS(1, 2, 3);
