@@ -247,13 +247,19 @@ bool make_product(cublaslt_product *p, const product_shape &s)
            (!s.has_bias || (make_desc(&p->with_bias, s, true) && find_algorithm(p, &p->with_bias)));
 }
 
-/* Which epilogues it has: of f32 and 16-bit floats; rows of a matrix beside the result begin at
- * multiples of eight elements. A scale goes with any type and any batch;
- * a bias is added behind it, unscaled. */
+bool is_gelu(const product_shape &s)
+{
+    return s.epilogue == WF_EPILOGUE_GELU_TANH || s.epilogue == WF_EPILOGUE_GELU_TANH_GRAD;
+}
+
+/* Which epilogues it has: of f32 and 16-bit floats, gelu of the latter alone, since its tanh is
+ * right to 1e-4; rows of a matrix beside the result begin at multiples of eight elements. A scale
+ * goes with any type and any batch; a bias is added behind it, unscaled. */
 bool has_epilogue(const product_shape &s)
 {
     if (!s.epilogue && !s.summed) return true;
     if (s.epilogue == WF_EPILOGUE_SCALE) return !s.has_bias;
+    if (is_gelu(s) && s.dtype == WEFT_F32) return false;
     return s.dtype != WEFT_F64 && !s.wide && s.batches == 1 &&
            !(s.epilogue == WF_EPILOGUE_ADD && s.keeps_product) && (!uses_aux(s) || s.n % 8 == 0);
 }

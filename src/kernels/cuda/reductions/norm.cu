@@ -46,9 +46,10 @@ __global__ void __launch_bounds__(NORM_THREADS, 1) norm_in_registers(norm_operan
         rstd = 1 / real_sqrt(group_reduce(square, take_sum(), shared) / n + p.eps);
         if (!have) continue;
         for (int i = 0; i < part::n; i++) v.at[i] = (v.at[i] - mean) * rstd;
-        if (p.weight) for_kept<E, packed>(weight, n, [&](int i, E w) { v.at[i] *= to_real(w); });
+        if (p.weight)
+            for_kept<E, NORM_PACKS, packed>(weight, n, [&](int i, E w) { v.at[i] *= to_real(w); });
         if (centred && p.bias)
-            for_kept<E, packed>(bias, n, [&](int i, E b) { v.at[i] += to_real(b); });
+            for_kept<E, NORM_PACKS, packed>(bias, n, [&](int i, E b) { v.at[i] += to_real(b); });
         v.store(p.y + map_offset(p.rows.outer[0], r), n, p.rows.step[0]);
         if (threadIdx.x) continue;
         if (centred && p.mean) p.mean[r] = mean;

@@ -12,9 +12,11 @@
 #include "kernels/cuda/reductions/rows.h"
 
 enum {
-    NORM_PACKS = 2,
-    NORM_THREADS = 512, /* most, for one row */
-    NORM_GROUPED = 256, /* of several groups, each with a row of its own */
+    NORM_PACKS = 4, /* of a row that a thread has: 1,024 elements of 16 bits are one warp's, which
+                       waits for no other */
+    NORM_GRAD_PACKS = 2, /* of two operands and sums for the parameters */
+    NORM_THREADS = 512,  /* most, for one row */
+    NORM_GROUPED = 256,  /* of several groups, each with a row of its own */
     NORM_WARPS = NORM_THREADS / WARP
 };
 
@@ -49,18 +51,18 @@ __device__ __forceinline__ void keep_parameter(E *shared, const E *from, int n, 
     for (int j = thread; j < n && !packed; j += threads) shared[j] = from[j * step];
 }
 
-/** What a thread of a group has of a row that lies in shared memory, as it reads its part: use(i,
- * element). */
-template <class E, bool packed, class Use>
+/** What a thread of a group has of a row that lies in shared memory, as it reads its part of
+ * `packs` packs: use(i, element). */
+template <class E, int packs, bool packed, class Use>
 __device__ __forceinline__ void for_kept(const E *shared, int n, const Use &use)
 {
-    typedef row_part<E, NORM_PACKS, packed> part;
+    typedef row_part<E, packs, packed> part;
 
 #pragma unroll
     for (int i = 0; i < part::n && !packed; i++)
         if (part::number(i) < n) use(i, shared[part::number(i)]);
 #pragma unroll
-    for (int k = 0; k < NORM_PACKS && packed; k++) {
+    for (int k = 0; k < packs && packed; k++) {
         if (part::number(k * part::size) >= n) continue;
         pack<E> v = *(const pack<E> *)(shared + part::number(k * part::size));
 

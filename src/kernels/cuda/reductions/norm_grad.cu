@@ -29,7 +29,7 @@ template <class E, int n> struct parameter_sums {
  * a thread has side by side one is in each of `size` lines, so far apart that the columns of a warp
  * lie in different banks both when they are added and in the order of columns. */
 template <class E, bool packed> struct sum_place {
-    typedef row_part<E, NORM_PACKS, packed> part;
+    typedef row_part<E, NORM_GRAD_PACKS, packed> part;
     static const int side = packed ? part::size : 1, banks = 128 / (int)sizeof(real<E>);
     static const int gap = banks / side;
 
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(NORM_THREADS, 1)
     norm_grad_in_registers(norm_operands<E> p, int64_t rows_of_group)
 {
     typedef real<E> T;
-    typedef row_part<E, NORM_PACKS, packed> part;
+    typedef row_part<E, NORM_GRAD_PACKS, packed> part;
     GPU_SHARED(sums<T>, shared, [NORM_WARPS]);
     GPU_DYNAMIC_SHARED(E, weight);
     int n = (int)p.rows.n, lane = threadIdx.x % WARP;
@@ -126,7 +126,9 @@ __global__ void __launch_bounds__(NORM_THREADS, 1)
             if (parameters) added.dweight[i] += d.at[i] * h.at[i];
             if (parameters && centred) added.dbias[i] += d.at[i];
         }
-        if (p.weight) for_kept<E, packed>(weight, n, [&](int i, E w) { d.at[i] *= to_real(w); });
+        if (p.weight)
+            for_kept<E, NORM_GRAD_PACKS, packed>(weight, n,
+                                                 [&](int i, E w) { d.at[i] *= to_real(w); });
         for (int i = 0; i < part::n; i++) {
             if (centred) e.first += d.at[i];
             e.second += d.at[i] * h.at[i];
@@ -275,7 +277,7 @@ void run_norm_grad(const wf_kernel_call *k, void *const *out, const void *const 
                    const wf_scalars *)
 {
     norm_operands<E> o = operands_of<E, centred>(k, out, in);
-    int threads = row_part<E, NORM_PACKS, true>::threads(o.rows.n);
+    int threads = row_part<E, NORM_GRAD_PACKS, true>::threads(o.rows.n);
     bool in_registers = threads <= NORM_THREADS;
     dim3 block = norm_block(threads);
     int64_t blocks = in_registers ? blocks_for(o.rows.count, block.y) : o.rows.count;
