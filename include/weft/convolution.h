@@ -14,7 +14,6 @@
  *
  * ranks: every rank of the inputs' mesh
  * fails: also WEFT_ERR_SHAPE where a window is larger than what it is moved over
- * CUDA:  computed on the host
  */
 #pragma once
 

@@ -7,9 +7,11 @@
 set(subjects
     attention
     attention_bias
+    convolution
     driver_kernels
     embedding
     epilogue
+    grouped_mm
     indexing
     launch_parts
     like_cpu
@@ -18,10 +20,12 @@ set(subjects
     norm
     optimizer_step
     pointwise
+    pooling
     random
     reduce
     along_dims
     rotary_swiglu
+    scan
     softmax
     topk
     vmath

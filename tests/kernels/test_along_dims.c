@@ -1,6 +1,6 @@
 /*
  * test_along_dims.c: products, minima, counts, norms, squares about a number, sums of
- * exponentials, places, order and scans against plain loops, however operands lie.
+ * exponentials, places, order, searches and counts against plain loops, however operands lie.
  */
 #include "cases.h"
 
@@ -244,97 +244,109 @@ WT_UNIT(sort__orders_every_row)
     }
 }
 
+/* Rows of `sorted`, which go on every third element; the last of floats is not a number. */
+static void write_sorted(struct operand *sorted)
+{
+    int64_t n = sorted->desc.shape[sorted->desc.ndim - 1];
+
+    for (int64_t i = 0; i < sorted->desc.numel; i++) {
+        sorted->values[i] = (double)(i % n / 3 % 100 + i / n);
+        if (is_float((weft_dtype)sorted->desc.dtype) && i % n == n - 1 && n > 2)
+            sorted->values[i] = NAN;
+    }
+    operand_write(sorted);
+}
+
+static void check_search(weft_dtype dtype, enum lie lie, const struct sizes *rows,
+                         const struct sizes *where, bool right)
+{
+    struct operand sorted = operand_new(dtype, lie, rows->ndim, rows->n);
+    struct operand values = operand_new(dtype, lie, where->ndim, where->n);
+    struct operand y = operand_new(WEFT_I64, PLAIN, where->ndim, where->n);
+    union wf_op_attrs attrs = {.search = {.right = right}};
+    int64_t n = rows->n[rows->ndim - 1], count = 1, per_row;
+
+    for (int d = 0; d < rows->ndim - 1; d++) count *= rows->n[d];
+    per_row = count ? values.desc.numel / count : 0;
+    write_sorted(&sorted);
+    operand_whole(&values, 4, 40);
+    if (is_float(dtype) && values.desc.numel > 1) values.values[1] = NAN, operand_write(&values);
+    for (int64_t i = 0; i < values.desc.numel; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double a = sorted.values[i / per_row * n + j], v = values.values[i];
+
+            y.want[i] += a < v || (isnan(v) && !isnan(a)) || (right && (a == v || isnan(v)));
+        }
+    call_with(wf_cpu_search_sorted, &attrs, &y, 2, (struct operand *[]){&sorted, &values}, NULL);
+    expect_near("search_sorted", &y, y.want, 0);
+    expect_guards(&y);
+    OPERANDS_FREE(&sorted, &values, &y);
+}
+
+WT_UNIT(search_sorted__counts_what_comes_before)
+{
+    static const struct sizes of[][2] = {
+        {{1, {50}}, {3, {4, 5, 33}}}, {{1, {1}}, {1, {1}}},
+        {{1, {0}}, {1, {7}}},         {{2, {9, 100}}, {2, {9, 3}}},
+        {{2, {9, 3}}, {2, {9, 100}}}, {{3, {2, 3, 41}}, {3, {2, 3, 8}}},
+        {{2, {0, 4}}, {2, {0, 5}}},   {{1, {300}}, {0, {0}}},
+        {{2, {3, 4}}, {2, {3, 0}}},
+    };
+
+    for (int t = WEFT_F32; t <= WEFT_I8; t++)
+        for (int i = 0; i < 9 * LIES * 2 && t != WEFT_BOOL; i++)
+            check_search((weft_dtype)t, nth_lie(i), &of[i / LIES % 9][0], &of[i / LIES % 9][1],
+                         i / LIES / 9);
+}
+
 /* ---- counts ---- */
 
-WT_UNIT(histogram__counts)
+/* The bin is told in the type that the dtype is computed in. */
+static int64_t bin_of(weft_dtype dtype, double x, double least, double most, int64_t bins)
+{
+    float narrow = ((float)x - (float)least) / ((float)most - (float)least) * (float)bins;
+    double wide = (x - least) / (most - least) * (double)bins;
+    int64_t bin = (int64_t)(dtype == WEFT_F64 ? wide : (double)narrow);
+
+    return bin < bins ? bin : bins - 1;
+}
+
+static void check_histogram(weft_dtype dtype, enum lie lie, const struct sizes *s, int64_t bins,
+                            double least, double most)
 {
     static const int64_t two[] = {2};
-    enum { BINS = 7 };
+    struct operand x = operand_noise(dtype, lie, s->ndim, s->n, 2),
+                   range = operand_new(dtype, lie, 1, two), y = operand_new(dtype, PLAIN, 1, &bins);
 
+    range.values[0] = least;
+    range.values[1] = most;
+    operand_write(&range);
+    if (least == most) least -= 1, most += 1;
+    if (x.desc.numel > 3) x.values[2] = NAN, x.values[3] = most;
+    operand_write(&x);
+    for (int64_t j = 0; j < x.desc.numel; j++)
+        if (x.values[j] >= least && x.values[j] <= most)
+            y.want[bin_of(dtype, x.values[j], least, most, bins)]++;
+    call_with(wf_cpu_histogram, &(union wf_op_attrs){.histogram = {.bins = bins}}, &y, 2,
+              (struct operand *[]){&x, &range}, NULL);
+    expect_near("histogram", &y, y.want, dtype_bound(dtype));
+    expect_guards(&y);
+    OPERANDS_FREE(&x, &range, &y);
+}
+
+/* Of elements that are equal, of bins that few or none of a GPU's blocks have room for. */
+WT_UNIT(histogram__counts)
+{
     EACH_ISA
     for (int t = 0; t < FLOAT_DTYPES; t++)
         for (int i = 0; i < COUNT; i++) {
-            const struct sizes *s = &shapes[i];
-            struct operand x = operand_noise(float_dtypes[t], nth_lie(i + t), s->ndim, s->n, 2),
-                           range = operand_new(float_dtypes[t], PLAIN, 1, two),
-                           y = operand_new(float_dtypes[t], PLAIN, 1, (int64_t[]){BINS});
+            enum lie lie = nth_lie(i + t);
 
-            range.values[0] = -0.5;
-            range.values[1] = 0.75;
-            operand_write(&range);
-            for (int64_t j = 0; j < x.desc.numel; j++) {
-                double bin = floor((x.values[j] + 0.5) * BINS / 1.25);
-
-                if (x.values[j] < -0.5 || x.values[j] > 0.75) continue;
-                y.want[bin < BINS ? (int)bin : BINS - 1]++;
-            }
-            call_with(wf_cpu_histogram, &(union wf_op_attrs){.histogram = {.bins = BINS}}, &y, 2,
-                      (struct operand *[]){&x, &range}, NULL);
-            expect_near("histogram", &y, y.want, dtype_bound(float_dtypes[t]));
-            expect_guards(&y);
-            OPERANDS_FREE(&x, &range, &y);
+            check_histogram(float_dtypes[t], lie, &shapes[i], 7, -0.5, 0.75);
+            check_histogram(float_dtypes[t], lie, &shapes[i], 1, 0.25, 0.25);
+            check_histogram(float_dtypes[t], lie, &shapes[i], 1500, -1, 1);
+            check_histogram(float_dtypes[t], lie, &shapes[i], 9000, -0.5, 1);
         }
-}
-
-/* ---- scans ---- */
-
-enum scan { SUM_UP, SUM_BACK, PRODUCT, RECURRENCE, RECURRENCE_BACK, SCANS };
-
-static void check_scan(enum scan op, weft_dtype dtype, enum lie lie, const struct sizes *s, int dim)
-{
-    static wf_kernel_prepare *const prepare[] = {wf_cpu_cumsum, wf_cpu_cumsum, wf_cpu_cumprod,
-                                                 wf_cpu_linear_scan, wf_cpu_linear_scan_grad};
-    struct operand a = operand_new(dtype, lie, s->ndim, s->n),
-                   b = operand_new(dtype, lie, s->ndim, s->n);
-    struct operand y = operand_new(dtype, PLAIN, s->ndim, s->n);
-    union wf_op_attrs attrs = {.scan = {.dim = dim, .back = op == SUM_BACK}};
-    int64_t inner = 1, n = s->n[dim];
-    bool back = op == SUM_BACK || op == RECURRENCE_BACK;
-
-    operand_whole(&a, 5, 2);
-    operand_whole(&b, 6, 1);
-    for (int d = dim + 1; d < s->ndim; d++) inner *= s->n[d];
-    for (int64_t i = 0; i < a.desc.numel; i++) { /* each column from its first element on */
-        int64_t first = i / (inner * n) * inner * n + i % inner;
-        double run = op == PRODUCT ? 1 : 0;
-
-        if (i / inner % n != 0) continue;
-        for (int64_t t = 0; t < n; t++) {
-            int64_t at = first + (back ? n - 1 - t : t) * inner;
-            double made = op == PRODUCT      ? run * a.values[at]
-                          : op == RECURRENCE ? a.values[at] * run + b.values[at]
-                                             : run + a.values[at];
-
-            if (op >= RECURRENCE && fabs(made) > 100) /* stays small, and whole */
-                a.values[at] = b.values[at] = 0, made = op == RECURRENCE ? 0 : run;
-            y.want[at] = made;
-            run = op == RECURRENCE_BACK ? made * b.values[at] : made;
-        }
-    }
-    operand_write(&a);
-    operand_write(&b);
-    call_with(prepare[op], &attrs, &y, op >= RECURRENCE ? 2 : 1, (struct operand *[]){&a, &b},
-              NULL);
-    for (int64_t i = 0; i < y.desc.numel; i++) {
-        y.values[i] /= 1 + fabs(y.want[i]);
-        y.want[i] /= 1 + fabs(y.want[i]);
-    }
-    expect_near("scan", &y, y.want, wf_dtype_is_16_bit_float(dtype) ? 8e-3 : 1e-6);
-    expect_guards(&y);
-    OPERANDS_FREE(&a, &b, &y);
-}
-
-WT_UNIT_TIMES(scans__equal_plain_loops, SCANS)
-{
-    static const struct sizes sizes[] = {{1, {1}},     {1, {40}},       {2, {3, 20}},
-                                         {2, {20, 3}}, {3, {2, 6, 70}}, {2, {0, 4}},
-                                         {2, {4, 0}},  {1, {2500}},     {2, {70, 45}}};
-
-    EACH_ISA
-    for (int t = WEFT_F32; t <= (_i < RECURRENCE ? WEFT_I64 : WEFT_F16); t++)
-        for (int i = 0; i < 9; i++)
-            for (int dim = 0; dim < sizes[i].ndim; dim++)
-                check_scan((enum scan)_i, (weft_dtype)t, nth_lie(i + t + dim), &sizes[i], dim);
 }
 
 int main(void) { return wt_unit_main("along_dims"); }

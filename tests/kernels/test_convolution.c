@@ -1,14 +1,14 @@
-/* test_convolution.c: convolutions, sums and maxima of windows, picked elements and grouped
- * products against loops over all indices, of operands that lie in memory in any way. */
+/* test_convolution.c: convolutions, sums and maxima of windows and picked elements against loops
+ * over all indices, of operands that lie in memory in any way. */
 #include "cases.h"
 
-enum { MOST = 5 };
+enum { MOST = 6, MOST_PLACES = 3 };
 
-/* [N,(G,)C,..]; in one dim or two. */
+/* [N,(G,)C,..]; in one dim, two or three. */
 static const struct conv_case {
     int dims;
     bool grouped, bias;
-    int64_t n, groups, in, out, size[2], kernel[2];
+    int64_t n, groups, in, out, size[MOST_PLACES], kernel[MOST_PLACES];
     struct wf_conv_attrs attrs;
 } conv_cases[] = {
     {1,
@@ -55,6 +55,81 @@ static const struct conv_case {
      {.stride = {1, 1}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}}},
     {2, false, false, 2, 1, 4, 3, {3, 4}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
     {2, false, true, 2, 1, 0, 3, {3, 4}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
+    {2, false, true, 2, 1, 9, 0, {3, 4}, {2, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
+    {2, false, true, 0, 1, 2, 9, {5, 4}, {3, 2}, {.stride = {1, 1}, .dilation = {1, 1}}},
+    {1, true, true, 0, 2, 2, 2, {5, 1}, {3, 1}, {.stride = {2}, .dilation = {1}}},
+    /* Several tiles of rows and of columns; lines of whole vectors and not. */
+    {2,
+     false,
+     true,
+     3,
+     1,
+     10,
+     70,
+     {8, 8},
+     {3, 3},
+     {.stride = {1, 1}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}}},
+    {2,
+     true,
+     true,
+     2,
+     2,
+     12,
+     10,
+     {7, 9},
+     {3, 2},
+     {.stride = {2, 3}, .before = {2, 1}, .after = {1, 0}, .dilation = {1, 2}}},
+    /* Long sums, of many channels and of many places. */
+    {2,
+     false,
+     true,
+     2,
+     1,
+     128,
+     9,
+     {4, 4},
+     {3, 3},
+     {.stride = {1, 1}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}}},
+    {1,
+     false,
+     true,
+     2,
+     1,
+     3,
+     9,
+     {700, 1},
+     {3, 1},
+     {.stride = {1}, .before = {1}, .after = {1}, .dilation = {1}}},
+    {1,
+     true,
+     true,
+     3,
+     5,
+     1,
+     2,
+     {600, 1},
+     {11, 1},
+     {.stride = {1}, .before = {10}, .dilation = {1}}},
+    {3,
+     true,
+     true,
+     2,
+     2,
+     2,
+     3,
+     {4, 5, 6},
+     {2, 3, 2},
+     {.stride = {1, 2, 1}, .before = {1, 1, 0}, .after = {0, 1, 1}, .dilation = {1, 1, 2}}},
+    {3,
+     false,
+     false,
+     2,
+     1,
+     9,
+     10,
+     {3, 4, 5},
+     {2, 2, 3},
+     {.stride = {2, 1, 1}, .before = {0, 1, 1}, .after = {1, 0, 1}, .dilation = {1, 2, 1}}},
 };
 enum { CONVS = sizeof conv_cases / sizeof *conv_cases };
 
@@ -94,31 +169,56 @@ static struct operand made(const struct conv_case *c, weft_dtype dtype, enum lie
     return operand_noise(dtype, lie, n, shape, seed);
 }
 
+/* Sizes of all three dims, of which those that are not there have one. */
+struct places {
+    int64_t size[MOST_PLACES], kernel[MOST_PLACES], to[MOST_PLACES];
+};
+
+static struct places places_of(const struct conv_case *c)
+{
+    struct places p;
+
+    for (int d = 0; d < MOST_PLACES; d++) {
+        p.size[d] = d < c->dims ? c->size[d] : 1;
+        p.kernel[d] = d < c->dims ? c->kernel[d] : 1;
+        p.to[d] = results(c, d);
+    }
+    return p;
+}
+
 /* Every product of an element of x and one of w, where it belongs. */
 static void loops(const struct conv_case *c, struct conv_operands *o, double *y, double *x,
                   double *w)
 {
     const struct wf_conv_attrs *a = &c->attrs;
-    int64_t to[2] = {results(c, 0), results(c, 1)},
-            size[2] = {c->size[0], c->dims > 1 ? c->size[1] : 1};
-    int64_t k[2] = {c->kernel[0], c->dims > 1 ? c->kernel[1] : 1};
-    int64_t all = c->n * c->groups * c->out * to[0] * to[1] * c->in * k[0] * k[1];
+    const struct places p = places_of(c);
+    int64_t sizes[] = {p.kernel[2], p.kernel[1], p.kernel[0], c->in,     p.to[2],
+                       p.to[1],     p.to[0],     c->out,      c->groups, c->n};
+    enum { DIMS = sizeof sizes / sizeof *sizes };
+    int64_t all = 1;
 
+    for (int d = 0; d < DIMS; d++) all *= sizes[d];
     for (int64_t i = 0; i < all; i++) {
-        int64_t left = i, at[8],
-                sizes[] = {k[1], k[0], c->in, to[1], to[0], c->out, c->groups, c->n};
-        int64_t px, pw, py, row, column;
+        int64_t left = i, at[DIMS], px, pw, py;
+        bool there = true;
 
-        for (int d = 0; d < 8; d++) {
+        for (int d = 0; d < DIMS; d++) {
             at[d] = left % sizes[d];
             left /= sizes[d];
         }
-        row = at[4] * a->stride[0] + at[1] * a->dilation[0] - a->before[0];
-        column = c->dims > 1 ? at[3] * a->stride[1] + at[0] * a->dilation[1] - a->before[1] : 0;
-        if (row < 0 || row >= size[0] || column < 0 || column >= size[1]) continue;
-        px = (((at[7] * c->groups + at[6]) * c->in + at[2]) * size[0] + row) * size[1] + column;
-        pw = (((at[6] * c->out + at[5]) * c->in + at[2]) * k[0] + at[1]) * k[1] + at[0];
-        py = (((at[7] * c->groups + at[6]) * c->out + at[5]) * to[0] + at[4]) * to[1] + at[3];
+        px = (at[9] * c->groups + at[8]) * c->in + at[3];
+        pw = (at[8] * c->out + at[7]) * c->in + at[3];
+        py = (at[9] * c->groups + at[8]) * c->out + at[7];
+        for (int d = 0; d < MOST_PLACES; d++) {
+            int64_t tap = at[2 - d], place = at[6 - d], from = place + tap;
+
+            if (d < c->dims) from = place * a->stride[d] + tap * a->dilation[d] - a->before[d];
+            there = there && from >= 0 && from < p.size[d];
+            px = px * p.size[d] + from;
+            pw = pw * p.kernel[d] + tap;
+            py = py * p.to[d] + place;
+        }
+        if (!there) continue;
         if (y) y[py] += o->x.values[px] * o->w.values[pw];
         if (x) x[px] += o->y.values[py] * o->w.values[pw];
         if (w) w[pw] += o->y.values[py] * o->x.values[px];
@@ -127,21 +227,22 @@ static void loops(const struct conv_case *c, struct conv_operands *o, double *y,
 
 static void add_bias(const struct conv_case *c, const struct operand *b, double *y)
 {
-    int64_t plane = results(c, 0) * results(c, 1), channels = c->groups * c->out;
+    const struct places p = places_of(c);
+    int64_t plane = p.to[0] * p.to[1] * p.to[2], channels = c->groups * c->out;
 
     for (int64_t i = 0; i < c->n * channels * plane; i++) y[i] += b->values[i / plane % channels];
 }
 
 static void check_conv(const struct conv_case *c, weft_dtype dtype, enum lie lie)
 {
-    int64_t to[2] = {results(c, 0), results(c, 1)};
+    const struct places p = places_of(c);
     union wf_op_attrs attrs = {.conv = c->attrs};
     struct conv_operands o = {
         made(c, dtype, lie, (int64_t[]){c->in, -1}, true, c->size, 1),
         made(c, dtype, lie, (int64_t[]){c->out, c->in, -1}, false, c->kernel, 2),
         made(c, dtype, lie, (int64_t[]){c->out, -1}, false, NULL, 3),
-        made(c, dtype, lie, (int64_t[]){c->out, -1}, true, to, 4)};
-    struct operand y = made(c, dtype, PLAIN, (int64_t[]){c->out, -1}, true, to, 5);
+        made(c, dtype, lie, (int64_t[]){c->out, -1}, true, p.to, 4)};
+    struct operand y = made(c, dtype, PLAIN, (int64_t[]){c->out, -1}, true, p.to, 5);
     struct operand x = made(c, dtype, PLAIN, (int64_t[]){c->in, -1}, true, c->size, 6);
     struct operand w = made(c, dtype, PLAIN, (int64_t[]){c->out, c->in, -1}, false, c->kernel, 7);
     double bound = dtype_bound(dtype) * 2;
@@ -252,52 +353,6 @@ WT_UNIT(windows__equal_loops)
             check_average(float_dtypes[t], (enum lie)lie, false);
             check_average(float_dtypes[t], (enum lie)lie, true);
             check_max_pool(float_dtypes[t], (enum lie)lie);
-        }
-}
-
-/* ---- groups of rows ---- */
-
-static void check_grouped(weft_dtype dtype, enum lie lie, int64_t first, int64_t rows)
-{
-    static const int64_t ends[] = {3, 3, 9, 20};
-    int64_t shapes[][3] = {{rows, 6}, {4, 6, 10}, {rows, 10}}, count = 4;
-    struct operand x = operand_noise(dtype, lie, 2, shapes[0], 1),
-                   w = operand_noise(dtype, lie, 3, shapes[1], 2);
-    struct operand d = operand_noise(dtype, lie, 2, shapes[2], 3),
-                   e = operand_new(WEFT_I64, lie, 1, &count);
-    struct operand y = operand_new(dtype, PLAIN, 2, shapes[2]),
-                   dw = operand_new(dtype, PLAIN, 3, shapes[1]);
-
-    for (int g = 0; g < 4; g++) e.values[g] = (double)ends[g];
-    operand_write(&e);
-    x.desc.global[0] = d.desc.global[0] = y.desc.global[0] = 24;
-    x.desc.offset[0] = d.desc.offset[0] = y.desc.offset[0] = first;
-    for (int64_t i = 0; i < rows * 60; i++) {
-        int64_t row = i / 60, l = i / 10 % 6, j = i % 10, g = 0;
-
-        while (g < 4 && first + row >= ends[g]) g++;
-        if (g == 4) continue;
-        y.want[row * 10 + j] += x.values[row * 6 + l] * w.values[(g * 6 + l) * 10 + j];
-        dw.want[(g * 6 + l) * 10 + j] += x.values[row * 6 + l] * d.values[row * 10 + j];
-    }
-    call(wf_cpu_grouped_mm, &y, 3, (struct operand *[]){&x, &w, &e}, NULL);
-    expect_near("grouped_mm", &y, y.want, 2 * dtype_bound(dtype));
-    call(wf_cpu_grouped_mm_dw, &dw, 3, (struct operand *[]){&x, &d, &e}, NULL);
-    expect_near("grouped_mm_dw", &dw, dw.want, 4 * dtype_bound(dtype));
-    expect_guards(&y);
-    expect_guards(&dw);
-    OPERANDS_FREE(&x, &w, &d, &e, &y, &dw);
-}
-
-/* All rows, some of them, none. */
-WT_UNIT(grouped__equals_loops)
-{
-    EACH_ISA
-    for (int t = 0; t < FLOAT_DTYPES; t++)
-        for (int lie = 0; lie < LIES; lie++) {
-            check_grouped(float_dtypes[t], (enum lie)lie, 0, 24);
-            check_grouped(float_dtypes[t], (enum lie)lie, 2, 9);
-            check_grouped(float_dtypes[t], (enum lie)lie, 24, 0);
         }
 }
 

@@ -1,5 +1,5 @@
 /* test_xent.c: cross-entropy's three kernels against plain loops, whole and split vocabularies. */
-#include "operands.h"
+#include "cases.h"
 
 enum { IGNORE = -100 };
 
@@ -215,6 +215,64 @@ WT_UNIT(xent__of_no_rows_has_totals)
                &(struct wf_scalars){.v = {IGNORE, 5}});
     expect_near("xent_loss totals", &totals, (double[3]){0}, 0);
     OPERANDS_FREE(&sp, &m, &target, &y, &totals);
+}
+
+/* ---- picked elements ---- */
+
+/* Targets have two dims; their number i means a class, or one that is ignored, or another rank's.
+ */
+static void check_pick(weft_dtype dtype, weft_dtype index, enum lie lie, const int64_t *rows,
+                       struct wf_index_range columns, bool weighted)
+{
+    enum { CLASSES = 150 };
+    int64_t shape[] = {rows[0], rows[1], columns.size}, classes[] = {CLASSES};
+    struct operand x = operand_noise(dtype, lie, 3, shape, 1), t = operand_new(index, lie, 2, rows);
+    struct operand w = operand_noise(dtype, lie, 1, classes, 2),
+                   d = operand_noise(dtype, lie, 2, rows, 3);
+    struct operand y = operand_new(dtype, PLAIN, 2, rows),
+                   weights = operand_new(dtype, PLAIN, 2, rows),
+                   dx = operand_new(dtype, PLAIN, 3, shape);
+    struct wf_scalars ignored = {.v = {IGNORE}};
+    struct wf_kernel_call k = {.op = "nll_pick", .n_in = 3, .n_out = 2};
+
+    x.desc.global[2] = dx.desc.global[2] = CLASSES;
+    x.desc.offset[2] = dx.desc.offset[2] = columns.offset;
+    for (int64_t i = 0; i < t.desc.numel; i++) {
+        int64_t target = i % 5 == 3 ? IGNORE : (31 * i + 2) % CLASSES;
+        int64_t column = target - columns.offset;
+        double weight = weighted && target >= 0 ? w.values[target] : 1;
+
+        t.values[i] = (double)target;
+        if (target == IGNORE || column < 0 || column >= columns.size) continue;
+        y.want[i] = weight * x.values[i * columns.size + column];
+        weights.want[i] = weight;
+        dx.want[i * columns.size + column] = weight * d.values[i];
+    }
+    operand_write(&t);
+    kernel_run(wf_cpu_nll_pick, &k, (struct operand *[]){&y, &weights},
+               (struct operand *[]){&x, &t, weighted ? &w : NULL}, &ignored);
+    expect_near("nll_pick", &y, y.want, dtype_bound(dtype));
+    expect_near("nll_pick's weights", &weights, weights.want, 0);
+    call(wf_cpu_nll_pick, &y, 2, (struct operand *[]){&x, &t}, &ignored);
+    if (!weighted) expect_near("nll_pick alone", &y, y.want, dtype_bound(dtype));
+    call(wf_cpu_nll_pick_grad, &dx, 3, (struct operand *[]){&d, &t, weighted ? &w : NULL},
+         &ignored);
+    expect_near("nll_pick_grad", &dx, dx.want, dtype_bound(dtype));
+    expect_guards(&y);
+    expect_guards(&weights);
+    expect_guards(&dx);
+    OPERANDS_FREE(&x, &t, &w, &d, &y, &weights, &dx);
+}
+
+WT_UNIT(pick__equals_plain_loops_for_any_columns_and_strides)
+{
+    static const int64_t rows[][2] = {{3, 211}, {1, 1}, {40, 2}, {0, 4}};
+    static const struct wf_index_range columns[] = {{0, 150}, {61, 33}, {149, 1}, {150, 0}};
+
+    for (int d = 0; d < FLOAT_DTYPES; d++)
+        for (int i = 0; i < 4 * 4 * LIES; i++)
+            check_pick(float_dtypes[d], i % 3 ? WEFT_I32 : WEFT_I64, nth_lie(i / 16), rows[i % 4],
+                       columns[i / 4 % 4], (i + d) % 2);
 }
 
 int main(void) { return wt_unit_main("xent"); }

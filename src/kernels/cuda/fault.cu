@@ -16,8 +16,13 @@ void wf_cuda_die_on_fault(void)
         WF_DIE("embedding: index %lld, where the table has %lld rows", number, limit);
     case WF_CUDA_FAULT_INDEX_OF_DIM:
         WF_DIE("indexing: index %lld is outside a dim of %lld elements", number, limit);
+    case WF_CUDA_FAULT_CLASS:
+        WF_DIE("nll_loss: target %lld is none of %lld classes, and is not ignored", number, limit);
     case WF_CUDA_FAULT_WEIGHT:
         WF_DIE("multinomial: weight %g at index %lld of a row", fault.value, number);
+    case WF_CUDA_FAULT_GROUP_END:
+        WF_DIE("grouped_mm: group %.0f ends at row %lld; ends ascend, and there are %lld rows",
+               fault.value, number, limit);
     default:
         WF_DIE("multinomial: a row has %lld positive weights, and %lld are needed", number, limit);
     }

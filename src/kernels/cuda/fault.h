@@ -11,8 +11,10 @@
 enum wf_cuda_fault_kind {
     WF_CUDA_FAULT_INDEX,        /* embedding: of `number`, where there are `limit` */
     WF_CUDA_FAULT_INDEX_OF_DIM, /* of an index tensor: `number`, where there are `limit` */
+    WF_CUDA_FAULT_CLASS,        /* nll_loss: target `number`, where there are `limit` classes */
     WF_CUDA_FAULT_WEIGHT,       /* multinomial: `value` at index `number` of a row */
     WF_CUDA_FAULT_FEW_WEIGHTS,  /* multinomial: `number` are positive, `limit` are needed */
+    WF_CUDA_FAULT_GROUP_END,    /* grouped_mm: of group `value`: `number`, of `limit` rows */
     WF_CUDA_FAULTS
 };
 

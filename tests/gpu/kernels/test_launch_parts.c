@@ -166,6 +166,69 @@ WT_UNIT(products__in_parts)
     }
 }
 
+WT_UNIT(grouped_products__in_parts)
+{
+    static const int64_t x_shape[] = {260, 40}, w_shape[] = {3, 40, 150}, shape[] = {260, 150};
+    static const int64_t groups[] = {3};
+
+    for (int t = 0; t < FLOAT_DTYPES; t++) {
+        struct operand x = operand_noise(float_dtypes[t], PLAIN, 2, x_shape, 1);
+        struct operand w = operand_noise(float_dtypes[t], PLAIN, 3, w_shape, 2);
+        struct operand d = operand_noise(float_dtypes[t], PLAIN, 2, shape, 3);
+        struct operand ends = operand_new(WEFT_I32, PLAIN, 1, groups), y[2], dw[2];
+
+        for (int g = 0; g < 3; g++) ends.values[g] = 70 * g + 60;
+        operand_write(&ends);
+        for (int i = 0; i < 2; i++) {
+            y[i] = operand_new(float_dtypes[t], PLAIN, 2, shape);
+            dw[i] = operand_new(float_dtypes[t], PLAIN, 3, w_shape);
+            wf_cuda_index_limit = i ? (int64_t)1 << 30 : 4;
+            call(wf_cuda_grouped_mm, &y[i], 3, (struct operand *[]){&x, &w, &ends}, NULL);
+            call(wf_cuda_grouped_mm_dw, &dw[i], 3, (struct operand *[]){&x, &d, &ends}, NULL);
+        }
+        expect_same_bits(y, "grouped_mm");
+        expect_same_bits(dw, "grouped_mm_dw");
+        both_operands_free(y);
+        both_operands_free(dw);
+        OPERANDS_FREE(&x, &w, &d, &ends);
+    }
+}
+
+/* As products of tiles, and with few channels per group. */
+static void check_convolution(wf_kernel_prepare *prepare, const union wf_op_attrs *attrs,
+                              struct operand *a, struct operand *b, const struct operand *like)
+{
+    struct operand y = operand_new(WEFT_F32, PLAIN, like->desc.ndim, like->desc.shape);
+    struct operand whole = operand_new(WEFT_F32, PLAIN, like->desc.ndim, like->desc.shape);
+
+    wf_cuda_index_limit = 4;
+    call_with(prepare, attrs, &y, 2, (struct operand *[]){a, b}, NULL);
+    wf_cuda_index_limit = (int64_t)1 << 30;
+    call_with(prepare, attrs, &whole, 2, (struct operand *[]){a, b}, NULL);
+    ck_assert_mem_eq(y.data, whole.data, operand_bytes(&y.desc));
+    OPERANDS_FREE(&y, &whole);
+}
+
+WT_UNIT(convolutions__in_parts)
+{
+    static const int64_t conv_shapes[][3][4] = {{{2, 1, 20, 301}, {1, 70, 20, 3}, {2, 1, 70, 301}},
+                                                {{3, 5, 1, 301}, {5, 1, 1, 3}, {3, 5, 1, 301}}};
+    union wf_op_attrs attrs = {.conv = {.dims = 1, .grouped = true}};
+
+    attrs.conv.stride[0] = attrs.conv.dilation[0] = 1;
+    attrs.conv.before[0] = attrs.conv.after[0] = 1;
+    for (int i = 0; i < 2; i++) {
+        struct operand x = operand_noise(WEFT_F32, PLAIN, 4, conv_shapes[i][0], 1);
+        struct operand w = operand_noise(WEFT_F32, PLAIN, 4, conv_shapes[i][1], 2);
+        struct operand d = operand_noise(WEFT_F32, PLAIN, 4, conv_shapes[i][2], 3);
+
+        check_convolution(wf_cuda_conv, &attrs, &x, &w, &d);
+        check_convolution(wf_cuda_conv_dx, &attrs, &d, &w, &x);
+        check_convolution(wf_cuda_conv_dw, &attrs, &d, &x, &w);
+        OPERANDS_FREE(&x, &w, &d);
+    }
+}
+
 WT_UNIT(multinomial__in_parts)
 {
     static const struct kernel multinomial = KERNEL(multinomial);

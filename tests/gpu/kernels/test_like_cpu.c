@@ -301,6 +301,41 @@ WT_UNIT(multinomial__refuses_rows_that_are_none)
     ck_assert(multinomial_dies(1, 2));
 }
 
+/* ---- targets ---- */
+
+static bool nll_pick_dies(double target)
+{
+    static const int64_t rows[] = {6}, shape[] = {6, 5};
+    struct operand x = operand_noise(WEFT_F32, PLAIN, 2, shape, 1);
+    struct operand t = operand_new(WEFT_I32, PLAIN, 1, rows);
+    struct operand y = operand_new(WEFT_F32, PLAIN, 1, rows);
+    struct wf_kernel_call k = {
+        .op = "nll_pick", .n_in = 2, .n_out = 1, .in = {&x.desc, &t.desc}, .out = {&y.desc}};
+    volatile bool dead = false;
+
+    t.values[3] = target;
+    operand_write(&t);
+    ck_assert_int_eq(wf_cuda_nll_pick(&k), WEFT_OK);
+    wf_die_set_handler(jump);
+    if (setjmp(died) == 0)
+        k.run(&k, (void *[]){y.data, NULL}, (const void *[]){x.data, t.data},
+              &(struct wf_scalars){.v = {-100}});
+    else
+        dead = true;
+    wf_die_set_handler(NULL);
+    wf_free(k.prep);
+    OPERANDS_FREE(&x, &t, &y);
+    return dead;
+}
+
+WT_UNIT(nll_pick__refuses_targets_that_are_no_class)
+{
+    ck_assert(!nll_pick_dies(4));
+    ck_assert(!nll_pick_dies(-100));
+    ck_assert(nll_pick_dies(5));
+    ck_assert(nll_pick_dies(-1));
+}
+
 /* ---- ranges ---- */
 
 WT_UNIT(ranges__have_the_bits_of_the_cpu)

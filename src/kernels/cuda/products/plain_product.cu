@@ -6,7 +6,7 @@
  * along k.
  */
 #include "kernels/cuda/group_reduce.h"
-#include "kernels/cuda/products/product.h"
+#include "kernels/cuda/products/grouped_mm.h"
 
 namespace
 {
@@ -142,17 +142,18 @@ __device__ __forceinline__ void store_four(T *to, const T *sum, const T *bias,
         if (i < columns) to[i] = v[i / pack<T>::n].at[i % pack<T>::n];
 }
 
-template <class T, int side, bool a_along_k, bool b_along_k>
-__global__ void __launch_bounds__(THREADS, 2) multiply_plainly(product_arguments p)
+template <class T, int side, bool a_along_k, bool b_along_k, class Arguments>
+__global__ void __launch_bounds__(THREADS, 2) multiply_plainly(Arguments p)
 {
     typedef tile_form<T, side> form;
     GPU_SHARED(form, shared, [1]);
-    product_tile_place at = product_place(p, side);
+    product_tile_place at = product_place<side>(p);
+    if (!tile_is_there(p, at)) return;
     T *c = (T *)p.c + product_c_offset(p, at);
     int row = threadIdx.x / SIDE_THREADS, column = threadIdx.x % SIDE_THREADS, stage = 0;
     T sum[form::own][form::own] = {}, next_a[form::loads], next_b[form::loads];
     tile_reader<T, side, a_along_k> a((const T *)p.a + map_offset(p.a_batch, at.batch), p.lda,
-                                      at.row, p.m, at.k_begin, at.k_end);
+                                      at.row, end_of_rows(p, at), at.k_begin, at.k_end);
     tile_reader<T, side, b_along_k> b((const T *)p.b + map_offset(p.b_batch, at.batch), p.ldb,
                                       at.column, p.n, at.k_begin, at.k_end);
 
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_plainly(product_arguments
         for (int g = 0; g < form::own; g += FOUR) {
             int64_t r = at.row + own_place(i, row), to = at.column + own_place(g, column);
 
-            if (r < p.m)
+            if (r < end_of_rows(p, at))
                 store_four(c + r * p.n + to, &sum[i][g], (const T *)p.bias, p.bias_map, to,
                            p.n - to, p.packed_c);
         }
@@ -184,12 +185,21 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_plainly(product_arguments
 template <class T, int side> product_kernel kernel_for(bool turned_a, bool turned_b)
 {
     if (turned_a)
-        return {turned_b ? multiply_plainly<T, side, false, true>
-                         : multiply_plainly<T, side, false, false>,
+        return {turned_b ? multiply_plainly<T, side, false, true, product_arguments>
+                         : multiply_plainly<T, side, false, false, product_arguments>,
                 THREADS, 0};
-    return {turned_b ? multiply_plainly<T, side, true, true>
-                     : multiply_plainly<T, side, true, false>,
+    return {turned_b ? multiply_plainly<T, side, true, true, product_arguments>
+                     : multiply_plainly<T, side, true, false, product_arguments>,
             THREADS, 0};
+}
+
+template <class T, int side> grouped_kernel grouped_kernel_for(grouped_form form)
+{
+    if (form == GROUPED_MATRICES)
+        return {NULL, multiply_plainly<T, side, false, false, grouped_matrices>, THREADS, 0};
+    return {form == GROUPED_ROWS_TURNED ? multiply_plainly<T, side, true, true, grouped_rows>
+                                        : multiply_plainly<T, side, true, false, grouped_rows>,
+            NULL, THREADS, 0};
 }
 
 } // namespace
@@ -199,4 +209,10 @@ product_kernel wf_cuda_plain_product(uint8_t dtype, bool turned_a, bool turned_b
     if (dtype == WEFT_F64) return kernel_for<double, 64>(turned_a, turned_b);
     return large ? kernel_for<float, 128>(turned_a, turned_b)
                  : kernel_for<float, 64>(turned_a, turned_b);
+}
+
+grouped_kernel wf_cuda_plain_grouped_product(uint8_t dtype, grouped_form form, bool large)
+{
+    if (dtype == WEFT_F64) return grouped_kernel_for<double, 64>(form);
+    return large ? grouped_kernel_for<float, 128>(form) : grouped_kernel_for<float, 64>(form);
 }

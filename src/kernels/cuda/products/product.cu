@@ -92,40 +92,11 @@ bool rows_are_16_byte_aligned(const product_operand &o, uint8_t dtype, const voi
     return packed;
 }
 
-product_arguments make_product_arguments(const product_plan *plan, const void *a, const void *b,
-                                         void *c)
-{
-    const product_shape &s = plan->shape;
-    int64_t steps = tiles_along(tiles_along(s.k, SPLIT_STEP), plan->splits);
-    product_arguments args = {};
-
-    args.m = s.m;
-    args.n = s.n;
-    args.k = s.k;
-    args.lda = s.a.ld;
-    args.ldb = s.b.ld;
-    args.batches = s.batches;
-    args.k_of_split = steps * SPLIT_STEP;
-    args.a_batch = s.a.batch;
-    args.b_batch = s.b.batch;
-    args.bias_map = s.bias;
-    args.a = a;
-    args.b = b;
-    args.c = c;
-    args.c_is_real = s.wide || plan->splits > 1 || !on_tensor_cores(s);
-    args.packed_a = rows_are_16_byte_aligned(s.a, s.dtype, a);
-    args.packed_b = rows_are_16_byte_aligned(s.b, s.dtype, b);
-    args.packed_c = s.n % 4 == 0 && (uintptr_t)c % 16 == 0;
-    args.tiles_m = (unsigned)tiles_along(s.m, plan->side);
-    args.tiles_n = (unsigned)tiles_along(s.n, plan->side);
-    return args;
-}
-
 void run_own(const wf_kernel_call *k, const product_plan *plan, const void *a, const void *b,
              const void *bias, void *c, void *scratch)
 {
     bool split = plan->splits > 1;
-    product_arguments args = make_product_arguments(plan, a, b, split ? scratch : c);
+    product_arguments args = wf_cuda_product_arguments(plan, a, b, split ? scratch : c);
     int64_t tiles = tiles_of(plan->shape, plan->side);
 
     args.bias = split ? NULL : bias;
@@ -171,10 +142,44 @@ void run_plain(const wf_kernel_call *k, const product_plan *plan, const product_
 
 } // namespace
 
+bool wf_cuda_product_has_large_tiles(const product_shape &s)
+{
+    return s.dtype != WEFT_F64 && tiles_of(s, 128) >= WANTED_TILES;
+}
+
+product_arguments wf_cuda_product_arguments(const product_plan *plan, const void *a, const void *b,
+                                            void *c)
+{
+    const product_shape &s = plan->shape;
+    int64_t steps = tiles_along(tiles_along(s.k, SPLIT_STEP), plan->splits);
+    product_arguments args = {};
+
+    args.m = s.m;
+    args.n = s.n;
+    args.k = s.k;
+    args.lda = s.a.ld;
+    args.ldb = s.b.ld;
+    args.batches = s.batches;
+    args.k_of_split = steps * SPLIT_STEP;
+    args.a_batch = s.a.batch;
+    args.b_batch = s.b.batch;
+    args.bias_map = s.bias;
+    args.a = a;
+    args.b = b;
+    args.c = c;
+    args.c_is_real = s.wide || plan->splits > 1 || !on_tensor_cores(s);
+    args.packed_a = rows_are_16_byte_aligned(s.a, s.dtype, a);
+    args.packed_b = rows_are_16_byte_aligned(s.b, s.dtype, b);
+    args.packed_c = s.n % 4 == 0 && (uintptr_t)c % 16 == 0;
+    args.tiles_m = (unsigned)tiles_along(s.m, plan->side);
+    args.tiles_n = (unsigned)tiles_along(s.n, plan->side);
+    return args;
+}
+
 void wf_cuda_product_prepare(struct product_plan *plan, const char *op)
 {
     const product_shape &s = plan->shape;
-    bool large = s.dtype != WEFT_F64 && tiles_of(s, 128) >= WANTED_TILES;
+    bool large = wf_cuda_product_has_large_tiles(s);
     size_t real_bytes = s.dtype == WEFT_F64 ? sizeof(double) : sizeof(float);
     size_t lt_scratch = 0;
 

@@ -65,6 +65,13 @@ struct product_plan {
     bool plain; /* cuBLASLt computes the product alone, and launches of our own what is beside it */
 };
 
+/** Whether tiles of 128 x 128, where there are any, are enough for all multiprocessors. */
+bool wf_cuda_product_has_large_tiles(const product_shape &s);
+
+/** What our own kernels are given, but for the bias, from plan's shape, side and splits. */
+product_arguments wf_cuda_product_arguments(const product_plan *plan, const void *a, const void *b,
+                                            void *c);
+
 void wf_cuda_product_prepare(struct product_plan *plan, const char *op);
 void wf_cuda_product_free(struct product_plan *plan);
 
@@ -93,10 +100,12 @@ product_kernel wf_cuda_plain_product(uint8_t dtype, bool turned_a, bool turned_b
  * find their operands in the cache. */
 struct product_tile_place {
     int64_t batch, row, column; /* of its first element */
+    int64_t row_end;            /* of its group (grouped_mm.h) */
     int64_t k_begin, k_end;
 };
 
-__device__ __forceinline__ product_tile_place product_place(const product_arguments &p, int side)
+template <int side>
+__device__ __forceinline__ product_tile_place product_place(const product_arguments &p)
 {
     const unsigned band_rows = 8; /* of tiles */
     int64_t tile = p.first_tile + blockIdx.x, tiles = (int64_t)p.tiles_m * p.tiles_n;
@@ -114,6 +123,17 @@ __device__ __forceinline__ product_tile_place product_place(const product_argume
     at.k_end = at.k_begin + p.k_of_split;
     if (at.k_end > p.k) at.k_end = p.k;
     return at;
+}
+
+/** Whether the block has a tile; where the rows of C end that a tile may have. */
+__device__ __forceinline__ bool tile_is_there(const product_arguments &, const product_tile_place &)
+{
+    return true;
+}
+__device__ __forceinline__ int64_t end_of_rows(const product_arguments &p,
+                                               const product_tile_place &)
+{
+    return p.m;
 }
 
 /** Where C, or its partial result, begins for a tile's batch entry and split, in elements. */

@@ -33,6 +33,15 @@ struct matrix_dims {
     bool turn;
 };
 
+/** How one operand is read. */
+void wf_cuda_describe_operand(matrix_operand *o, const wf_tensor_desc *d, const matrix_dims &dims);
+
+/** The same of a matrix [rows, columns] that must not lie turned. */
+void wf_cuda_describe_rows(matrix_operand *o, const wf_tensor_desc *d);
+
+/** x itself, or its copy in scratch. */
+const void *wf_cuda_copy_operand_if_needed(const matrix_operand *o, const void *x, void *scratch);
+
 /** Describe k's product, but for its batch and its bias, which the caller adds before
  * wf_cuda_product_prepare. The result is k->prep. */
 product_of_operands *wf_cuda_product_of_operands(wf_kernel_call *k, const matrix_dims &left,

@@ -6,7 +6,7 @@
  * ldmatrix turns those that are turned.
  */
 #include "kernels/cuda/fragments.h"
-#include "kernels/cuda/products/product.h"
+#include "kernels/cuda/products/grouped_mm.h"
 
 namespace
 {
@@ -68,10 +68,10 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[Form::m][Form::n][4]
 }
 
 /* The warp's part of C, whose first element is (row, column). */
-template <class E, class Form, class Out>
-__device__ __forceinline__ void store_sums(const product_arguments &p, Out *c,
+template <class E, class Form, class Arguments, class Out>
+__device__ __forceinline__ void store_sums(const Arguments &p, Out *c,
                                            float (&sum)[Form::m][Form::n][4], int64_t row,
-                                           int64_t column)
+                                           int64_t column, const product_tile_place &tile)
 {
     const E *bias = (const E *)p.bias;
 
@@ -92,20 +92,21 @@ __device__ __forceinline__ void store_sums(const product_arguments &p, Out *c,
                              {other[0] + added[1][0], other[1] + added[1][1]}};
             int64_t r = row + i / 2 * MMA_M + i % 2 * 8 + fragment_row();
 
-            store_row_of_fragments(c + r * p.n + first, v[0], v[1], r < p.m ? p.n - first : 0,
-                                   p.packed_c);
+            store_row_of_fragments(c + r * p.n + first, v[0], v[1],
+                                   r < end_of_rows(p, tile) ? p.n - first : 0, p.packed_c);
         }
     }
 }
 
-template <class E, class Form, bool a_along_k, bool b_along_k>
-__global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(product_arguments p)
+template <class E, class Form, bool a_along_k, bool b_along_k, class Arguments>
+__global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(Arguments p)
 {
     typedef operand_tile<Form::side, a_along_k> a_tile;
     typedef operand_tile<Form::side, b_along_k> b_tile;
     const int stage = a_tile::elements + b_tile::elements;
     GPU_DYNAMIC_SHARED(E, shared);
-    product_tile_place at = product_place(p, Form::side);
+    product_tile_place at = product_place<Form::side>(p);
+    if (!tile_is_there(p, at)) return;
     const E *a = (const E *)p.a + map_offset(p.a_batch, at.batch);
     const E *b = (const E *)p.b + map_offset(p.b_batch, at.batch);
     int warp = threadIdx.x / WARP, row = warp / Form::warps_n * Form::m * MMA_M;
@@ -115,8 +116,8 @@ __global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(pro
         E *to = shared + slot * stage;
 
         if (at.k_end > k) {
-            load_operand<Form::side, a_along_k, Form::threads>(to, a, p.lda, at.row, p.m, k,
-                                                               at.k_end, p.packed_a);
+            load_operand<Form::side, a_along_k, Form::threads>(
+                to, a, p.lda, at.row, end_of_rows(p, at), k, at.k_end, p.packed_a);
             load_operand<Form::side, b_along_k, Form::threads>(
                 to + a_tile::elements, b, p.ldb, at.column, p.n, k, at.k_end, p.packed_b);
         }
@@ -136,19 +137,20 @@ __global__ void __launch_bounds__(Form::threads, 2) multiply_on_tensor_cores(pro
     }
     if (p.c_is_real)
         store_sums<E, Form>(p, (float *)p.c + product_c_offset(p, at), sum, at.row + row,
-                            at.column + column);
+                            at.column + column, at);
     else
         store_sums<E, Form>(p, (E *)p.c + product_c_offset(p, at), sum, at.row + row,
-                            at.column + column);
+                            at.column + column, at);
 }
+
+template <class Form, bool a_along_k, bool b_along_k>
+constexpr size_t stage_elements =
+    operand_tile<Form::side, a_along_k>::elements + operand_tile<Form::side, b_along_k>::elements;
 
 template <class E, class Form, bool a_along_k, bool b_along_k> product_kernel kernel_of()
 {
-    size_t tiles = operand_tile<Form::side, a_along_k>::elements +
-                   operand_tile<Form::side, b_along_k>::elements;
-
-    return {multiply_on_tensor_cores<E, Form, a_along_k, b_along_k>, Form::threads,
-            STAGES * tiles * sizeof(E)};
+    return {multiply_on_tensor_cores<E, Form, a_along_k, b_along_k, product_arguments>,
+            Form::threads, STAGES * stage_elements<Form, a_along_k, b_along_k> * sizeof(E)};
 }
 
 template <class E, class Form> product_kernel kernel_for(bool turned_a, bool turned_b)
@@ -156,6 +158,18 @@ template <class E, class Form> product_kernel kernel_for(bool turned_a, bool tur
     if (turned_a)
         return turned_b ? kernel_of<E, Form, false, true>() : kernel_of<E, Form, false, false>();
     return turned_b ? kernel_of<E, Form, true, true>() : kernel_of<E, Form, true, false>();
+}
+
+template <class E, class Form> grouped_kernel grouped_kernel_for(grouped_form form)
+{
+    if (form == GROUPED_MATRICES)
+        return {NULL, multiply_on_tensor_cores<E, Form, false, false, grouped_matrices>,
+                Form::threads, STAGES * stage_elements<Form, false, false> * sizeof(E)};
+    if (form == GROUPED_ROWS_TURNED)
+        return {multiply_on_tensor_cores<E, Form, true, true, grouped_rows>, NULL, Form::threads,
+                STAGES * stage_elements<Form, true, true> * sizeof(E)};
+    return {multiply_on_tensor_cores<E, Form, true, false, grouped_rows>, NULL, Form::threads,
+            STAGES * stage_elements<Form, true, false> * sizeof(E)};
 }
 
 } // namespace
@@ -167,4 +181,13 @@ product_kernel wf_cuda_tensor_product(uint8_t dtype, bool turned_a, bool turned_
                      : kernel_for<bf16, small_form>(turned_a, turned_b);
     return large ? kernel_for<f16, large_form>(turned_a, turned_b)
                  : kernel_for<f16, small_form>(turned_a, turned_b);
+}
+
+grouped_kernel wf_cuda_tensor_grouped_product(uint8_t dtype, grouped_form form, bool large)
+{
+    if (dtype == WEFT_BF16)
+        return large ? grouped_kernel_for<bf16, large_form>(form)
+                     : grouped_kernel_for<bf16, small_form>(form);
+    return large ? grouped_kernel_for<f16, large_form>(form)
+                 : grouped_kernel_for<f16, small_form>(form);
 }

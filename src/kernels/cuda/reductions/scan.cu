@@ -7,6 +7,7 @@
  * shared memory. Only sums may be cut: where there are few rows, a block has one.
  */
 #include "kernels/cuda/prepare.h"
+#include "kernels/cuda/reductions/row_tiles.h"
 #include "kernels/cuda/reductions/rows.h"
 
 namespace
@@ -65,12 +66,6 @@ struct recurrence_grad {
     static __device__ __forceinline__ double carry(double made, double b) { return b * made; }
 };
 
-/* The number in the row of the step that is number i. */
-template <class Op> __device__ __forceinline__ int64_t place_of_step(int64_t i, int64_t n)
-{
-    return Op::back ? n - 1 - i : i;
-}
-
 template <class E, class R> __device__ __forceinline__ E rounded(R made)
 {
     return from_real<E>((real<E>)made);
@@ -93,7 +88,7 @@ __global__ void __launch_bounds__(BLOCK) scan_columns(strided_rows p, E *y, cons
 
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
-            int64_t at = place_of_step<Op>(first + i, p.n);
+            int64_t at = place_of_step<Op::back>(first + i, p.n);
 
             if (first + i >= p.n) continue;
             as[i] = (R)to_real(a[at * p.step[1]]);
@@ -104,29 +99,9 @@ __global__ void __launch_bounds__(BLOCK) scan_columns(strided_rows p, E *y, cons
             R made = Op::value(run, as[i], bs[i]);
 
             if (first + i >= p.n) continue;
-            y[place_of_step<Op>(first + i, p.n) * p.step[0]] = rounded<E>(made);
+            y[place_of_step<Op::back>(first + i, p.n) * p.step[0]] = rounded<E>(made);
             run = Op::carry(made, bs[i]);
         }
-    }
-}
-
-/* WARP steps of WARP rows between global memory and a warp's tile, a row at a time. `mine`: where
- * the row of this lane begins. */
-template <class Op, bool store, class E, class Pointer>
-__device__ __forceinline__ void move_tile(E (*tile)[WARP + 1], Pointer x, int64_t mine,
-                                          int64_t step, int64_t rows, int64_t first, int64_t n)
-{
-    int lane = threadIdx.x % WARP;
-    int64_t at = place_of_step<Op>(first + lane, n) * step;
-
-    for (int row = 0; row < WARP && row < rows; row++) {
-        int64_t begin = value_of_lane(mine, row);
-
-        if (first + lane >= n) continue;
-        if constexpr (store)
-            x[begin + at] = tile[row][lane];
-        else
-            tile[row][lane] = x[begin + at];
     }
 }
 
@@ -149,8 +124,8 @@ __global__ void __launch_bounds__(ROW_WARPS *WARP)
     for (int64_t first = 0; first < p.n; first += WARP) {
         int steps = p.n - first < WARP ? (int)(p.n - first) : WARP;
 
-        move_tile<Op, false>(of_a, a, at_a, p.step[1], rows, first, p.n);
-        if (Op::inputs > 1) move_tile<Op, false>(of_b, b, at_b, p.step[2], rows, first, p.n);
+        move_tile<Op::back, false>(of_a, a, at_a, p.step[1], rows, first, p.n);
+        if (Op::inputs > 1) move_tile<Op::back, false>(of_b, b, at_b, p.step[2], rows, first, p.n);
         __syncwarp();
         for (int i = 0; i < steps && r < p.count; i++) {
             R other = Op::inputs > 1 ? (R)to_real(of_b[lane][i]) : R{};
@@ -160,7 +135,7 @@ __global__ void __launch_bounds__(ROW_WARPS *WARP)
             run = Op::carry(made, other);
         }
         __syncwarp();
-        move_tile<Op, true>(of_a, y, to, p.step[0], rows, first, p.n);
+        move_tile<Op::back, true>(of_a, y, to, p.step[0], rows, first, p.n);
     } /* each lane fills the column next that it has just read */
 }
 
@@ -190,7 +165,7 @@ __global__ void __launch_bounds__(BLOCK) sum_long_rows(strided_rows p, E *y, con
     x += map_offset(p.outer[1], blockIdx.x);
     for (int64_t first = 0; first < p.n; first += BLOCK) {
         bool have = first + threadIdx.x < p.n;
-        int64_t at = place_of_step<Op>(first + threadIdx.x, p.n);
+        int64_t at = place_of_step<Op::back>(first + threadIdx.x, p.n);
         R value = sum_up_to_lane(have ? (R)to_real(x[at * p.step[1]]) : R{}), before = run;
 
         if (threadIdx.x % WARP == WARP - 1) sums[warp] = value;
