@@ -129,7 +129,7 @@ WEFT_API weft_tensor *weft_median(weft_tensor *x, int dim, bool keep, weft_tenso
 /**
  * How many elements lie in each of `bins` equal intervals from `least` to `most`, the last with its
  * end; where both are equal, from the least to the largest element. Of x's dtype; what is outside
- * is not counted, nor is an infinite element where the interval is infinite.
+ * is not counted. Where an end is infinite, numbers lie in the first interval or in none.
  *
  * ranks: every rank of x's mesh; with `least` below `most` nothing is sent, and the counts of what
  *        is sharded stay partial; else one all-reduce

@@ -48,6 +48,7 @@ WT_TEST_IN_WORLD(histc__leaves_out_infinities, w)
     WT_ALL(is(weft_histc(x, 4, 0, 0), FLOATS(6, 0, 0, 0)));
     WT_ALL(is(weft_full_tensor(weft_histc(wt_spread(w, x, "S(0)"), 4, 0, 0)), FLOATS(6, 0, 0, 0)));
     WT_ALL(is(weft_histc(both, 2, -1, 1), FLOATS(0, 1)));
+    WT_ALL(is(weft_histc(FLOATS(-3e38F, -1e38F, 2.9e38F), 2, -3e38, 3e38), FLOATS(2, 1)));
 }
 
 WT_TEST_IN_WORLD(pow__refuses_a_negative_power_of_integers, w)

@@ -130,6 +130,17 @@ static const struct conv_case {
      {3, 4, 5},
      {2, 2, 3},
      {.stride = {2, 1, 1}, .before = {0, 1, 1}, .after = {1, 0, 1}, .dilation = {1, 2, 1}}},
+    /* on a GPU: a sum over places in parts, of which one more would begin behind the last place */
+    {2,
+     false,
+     false,
+     15,
+     1,
+     3,
+     3,
+     {32, 32},
+     {3, 3},
+     {.stride = {1, 1}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}}},
 };
 enum { CONVS = sizeof conv_cases / sizeof *conv_cases };
 

@@ -182,6 +182,8 @@ void choose_kernel(convolution *p, enum pass pass, uint8_t dtype, const conv_siz
     p->splits = splits_of(*a, p->blocks);
     steps = (a->depth + SPLIT_STEP - 1) / SPLIT_STEP;
     a->depth_of_split = (steps + p->splits - 1) / p->splits * SPLIT_STEP;
+    /* Splits are whole steps, so that fewer may have all of it: none begins behind its end. */
+    if (p->splits > 1) p->splits = (int)((a->depth + a->depth_of_split - 1) / a->depth_of_split);
     a->partial = p->splits > 1;
 }
 

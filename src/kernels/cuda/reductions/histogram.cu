@@ -40,13 +40,15 @@ struct counters {
 
 /* The bins as numbers of type T. */
 template <class T> struct bin_range {
-    T least, most;
+    T least, most, scale;
 
     __device__ __forceinline__ void count(const counters &to, uint32_t bins, T v) const
     {
-        T place = (v - least) / (most - least) * (T)bins;
+        T place;
         uint32_t bin;
 
+        v *= scale;
+        place = (v - least) / (most - least) * (T)bins;
         if (!(v >= least && v <= most && place >= 0)) return; /* no number: of an infinite range */
         bin = (uint32_t)(int)place;
         if (bin >= bins) bin = bins - 1; /* the last one has its end too */
@@ -60,12 +62,16 @@ template <class T> struct bin_range {
 template <class E>
 __device__ __forceinline__ bin_range<real<E>> range_of(const E *range, int64_t step)
 {
-    bin_range<real<E>> r = {to_real(range[0]), to_real(range[step])};
+    bin_range<real<E>> r = {to_real(range[0]), to_real(range[step]), 1};
 
     if (r.least == r.most) { /* as of equal elements */
         r.least -= 1;
         r.most += 1;
     }
+    /* of ends so far apart that their difference is infinite */
+    if (!(r.most - r.least <= real_most<real<E>>())) r.scale = (real<E>)0.5;
+    r.least *= r.scale;
+    r.most *= r.scale;
     return r;
 }
 

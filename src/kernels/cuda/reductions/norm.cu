@@ -1,8 +1,8 @@
 /*
  * norm.cu: layer_norm and rms_norm over the last dim.
  *
- * A row is read once, into the registers of a group of warps; a longer one is read again for each
- * pass.
+ * A row is read once, into the registers of a group of warps; a longer one, and one whose weight
+ * and bias are too much for shared memory, is read again for each pass.
  */
 #include "kernels/cuda/prepare.h"
 #include "kernels/cuda/reductions/norm.h"
@@ -10,7 +10,11 @@
 namespace
 {
 
-enum { MOST_BLOCKS = 512 }; /* each reads the parameters; enough for all multiprocessors */
+enum {
+    MOST_BLOCKS = 512, /* each reads the parameters; enough for all multiprocessors */
+    MOST_SHARED =
+        47 * 1024 /* bytes of parameters: what a block may have without asking, less the sums */
+};
 
 /* Weight and bias are in shared memory, which a block fills once for all its rows. */
 template <class E, bool centred, bool packed>
@@ -106,6 +110,7 @@ void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
 {
     const norm_plan *p = (const norm_plan *)k->prep;
     int threads = row_part<E, NORM_PACKS, true>::threads(p->rows.n), rstd = centred ? 2 : 1;
+    size_t parameters;
     dim3 block = norm_block(threads);
     unsigned blocks =
         blocks_for(p->rows.count < MOST_BLOCKS * (int64_t)block.y ? p->rows.count
@@ -124,13 +129,12 @@ void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
     if (k->n_out > rstd && k->out[rstd]) o.rstd = (real<E> *)out[rstd];
     o.eps = (real<E>)scalars->s[0];
     o.rows.packed = norm_is_packed(o);
-    if (threads <= NORM_THREADS)
-        WF_CUDA_LAUNCH(
-            k,
-            (o.rows.packed ? norm_in_registers<E, centred, true>
-                           : norm_in_registers<E, centred, false>),
-            blocks, block,
-            (size_t)((o.weight != NULL) + (o.bias != NULL)) * (size_t)o.rows.n * sizeof(E), o);
+    parameters = (size_t)((o.weight != NULL) + (o.bias != NULL)) * (size_t)o.rows.n * sizeof(E);
+    if (threads <= NORM_THREADS && parameters <= MOST_SHARED)
+        WF_CUDA_LAUNCH(k,
+                       (o.rows.packed ? norm_in_registers<E, centred, true>
+                                      : norm_in_registers<E, centred, false>),
+                       blocks, block, parameters, o);
     else
         WF_CUDA_LAUNCH(k, (norm_of_long_rows<E, centred>), (unsigned)p->rows.count, NORM_THREADS, 0,
                        o);

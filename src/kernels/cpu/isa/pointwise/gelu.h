@@ -70,7 +70,7 @@ static inline float gelu_f32(float x)
     y = fmaf(y, grown, added);
     /* 2^64 and back: what is subnormal is rounded once, at the end */
     y = real_f32(bits_f32(y * 0x1p64f) + (bits_f32(shifted) << 23));
-    return (x - (x > 0 ? 0 : x)) - y * 0x1p-64f;
+    return copysignf((x - (x > 0 ? 0 : x)) - y * 0x1p-64f, x);
 }
 #else
 static inline float gelu_f32(float x) { return (float)((double)x * normcdf_f64((double)x)); }
