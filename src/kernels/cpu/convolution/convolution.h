@@ -6,8 +6,7 @@
 #include <stdint.h>
 
 #include "kernels/cpu/isa.h"
-
-enum { WF_SPATIAL = 3 };
+#include "kernels/operands/spatial_dims.h"
 
 enum wf_conv_pass { WF_CONV_FORWARD, WF_CONV_DX, WF_CONV_DW };
 

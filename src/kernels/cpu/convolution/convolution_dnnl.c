@@ -111,7 +111,7 @@ static dnnl_status_t make_plan(dnnl_primitive_desc_t *plan, dnnl_engine_t engine
 #endif
 }
 
-static bool is_kernel(dnnl_primitive_desc_t plan, const char *prefix)
+static bool kernel_name_starts_with(dnnl_primitive_desc_t plan, const char *prefix)
 {
     const char *kernel = NULL;
 
@@ -202,14 +202,14 @@ static dnnl_primitive_desc_t plan_for_type(dnnl_engine_t engine, const struct wf
     dnnl_primitive_desc_t plan = plan_for_format(engine, c, type, dnnl_format_tag_any),
                           blocked = NULL;
 
-    if (plan && type != WEFT_F32 && is_kernel(plan, "ref")) {
+    if (plan && type != WEFT_F32 && kernel_name_starts_with(plan, "ref")) {
         TRY(dnnl_primitive_desc_destroy(plan));
         return NULL;
     }
-    if (plan && type == WEFT_F32 && is_kernel(plan, "brgconv"))
+    if (plan && type == WEFT_F32 && kernel_name_starts_with(plan, "brgconv"))
         blocked = plan_for_format(engine, c, type, blocks[c->dims]);
     if (!blocked) return plan;
-    if (!is_kernel(blocked, "jit")) {
+    if (!kernel_name_starts_with(blocked, "jit")) {
         TRY(dnnl_primitive_desc_destroy(blocked));
         return plan;
     }

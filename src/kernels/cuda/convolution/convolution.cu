@@ -36,7 +36,7 @@ const int input_of[][OPERANDS] = {{0, 1, -1, 2}, {-1, 1, 0, -1}, {1, -1, 0, -1}}
 
 /* Strides of an operand whose dims are [first, group, second, S...], or for w [group, ...]. */
 struct conv_strides {
-    int64_t group, first, second, place[SPATIAL];
+    int64_t group, first, second, place[WF_SPATIAL];
 };
 
 conv_strides strides_of(const wf_tensor_desc *d, bool grouped, bool is_w)
@@ -47,14 +47,14 @@ conv_strides strides_of(const wf_tensor_desc *d, bool grouped, bool is_w)
     if (grouped) s.group = d->stride[is_w ? 0 : 1];
     s.first = d->stride[is_w && grouped ? 1 : 0];
     s.second = d->stride[at - 1];
-    for (int i = last; i >= at; i--) s.place[SPATIAL - 1 - (last - i)] = d->stride[i];
+    for (int i = last; i >= at; i--) s.place[WF_SPATIAL - 1 - (last - i)] = d->stride[i];
     return s;
 }
 
 struct conv_sizes {
     int64_t images, groups, in, out;
-    int64_t x[SPATIAL], w[SPATIAL], y[SPATIAL]; /* places; 1 where there is no such dim */
-    int64_t stride[SPATIAL], dilation[SPATIAL], before[SPATIAL];
+    int64_t x[WF_SPATIAL], w[WF_SPATIAL], y[WF_SPATIAL]; /* places; 1 where there is no such dim */
+    int64_t stride[WF_SPATIAL], dilation[WF_SPATIAL], before[WF_SPATIAL];
 };
 
 conv_sizes sizes_of(const wf_tensor_desc *const *d, const wf_conv_attrs &a)
@@ -66,8 +66,8 @@ conv_sizes sizes_of(const wf_tensor_desc *const *d, const wf_conv_attrs &a)
     s.groups = grouped ? d[X]->shape[1] : 1;
     s.in = d[X]->shape[1 + grouped];
     s.out = d[Y]->shape[1 + grouped];
-    for (int i = 0; i < SPATIAL; i++) {
-        int of = i - (SPATIAL - a.dims), dim = 2 + grouped + of;
+    for (int i = 0; i < WF_SPATIAL; i++) {
+        int of = i - (WF_SPATIAL - a.dims), dim = 2 + grouped + of;
 
         s.x[i] = of < 0 ? 1 : d[X]->shape[dim];
         s.w[i] = of < 0 ? 1 : d[W]->shape[dim];
@@ -88,7 +88,7 @@ bool within_limit(const conv_sizes &s)
 
     within = within && s.groups * s.out < CONV_LIMIT && s.groups * s.in < CONV_LIMIT;
     within = within && (s.in > s.out ? s.in : s.out) * product_of(s.w) < CONV_LIMIT;
-    for (int i = 0; i < SPATIAL; i++) {
+    for (int i = 0; i < WF_SPATIAL; i++) {
         within = within && s.stride[i] < CONV_LIMIT && s.before[i] < CONV_LIMIT;
         within = within && s.y[i] * s.stride[i] < 2 * (int64_t)CONV_LIMIT;
         within = within && s.w[i] * s.dilation[i] < CONV_LIMIT;
@@ -104,7 +104,7 @@ void set_dims(conv_arguments *a, enum pass pass, const conv_sizes &s, const conv
 {
     bool dx = pass == DX;
 
-    for (int i = 0; i < SPATIAL; i++) {
+    for (int i = 0; i < WF_SPATIAL; i++) {
         conv_dim *dim = &a->dim[i];
 
         dim->places = divisor_of_size(dx ? s.x[i] : s.y[i]);
@@ -169,7 +169,7 @@ void choose_kernel(convolution *p, enum pass pass, uint8_t dtype, const conv_siz
     bool dw = pass == DW, few = a->rows <= FEW || (dw && a->columns <= FEW), divided = false;
     int64_t row_tiles, column_tiles, steps;
 
-    for (int i = 0; i < SPATIAL; i++) divided = divided || (pass == DX && s.stride[i] != 1);
+    for (int i = 0; i < WF_SPATIAL; i++) divided = divided || (pass == DX && s.stride[i] != 1);
     p->kernel =
         few ? wf_cuda_window_sum(dtype, dw, divided) : wf_cuda_window_product(dtype, dw, divided);
     p->splits = 1;

@@ -15,8 +15,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/index_map.h"
 #include "kernels/cuda/offset_map.h"
-
-enum { SPATIAL = 3 };
+#include "kernels/operands/spatial_dims.h"
 
 /** Positions and sizes are below this: two of them may be added to a third, or be taken off. */
 enum { CONV_LIMIT = 1 << 29 };
@@ -38,7 +37,7 @@ struct conv_dim {
 /** Strides in elements. Of each group the plain operand is a matrix of rows whose elements are
  *  counted like what is summed over: `outer` is its outermost dim. */
 struct conv_arguments {
-    conv_dim dim[SPATIAL];
+    conv_dim dim[WF_SPATIAL];
     int64_t groups, rows, columns, depth; /* of each group; depth: what is summed over */
     int64_t depth_of_split;               /* a multiple of every tile's depth */
     uint32_t channels;                    /* that are gathered, of each group */
@@ -81,7 +80,7 @@ conv_kernel wf_cuda_window_sum(uint8_t dtype, bool by_places, bool divided);
 /** What a place or a tap adds to the offset and to the positions of a gathered element. */
 struct conv_part {
     int64_t offset;
-    int32_t at[SPATIAL];
+    int32_t at[WF_SPATIAL];
 };
 
 __device__ __forceinline__ conv_part conv_part_outside() { return {0, {OUTSIDE, 0, 0}}; }
@@ -95,7 +94,7 @@ __device__ __forceinline__ conv_part place_part(const conv_arguments &p, int64_t
 
     *plain = 0;
 #pragma unroll
-    for (int d = SPATIAL - 1; d >= 0; d--) {
+    for (int d = WF_SPATIAL - 1; d >= 0; d--) {
         const conv_dim &dim = p.dim[d];
         uint32_t outer = divide(number, dim.places), at = number - outer * dim.places.value;
 
@@ -118,7 +117,7 @@ __device__ __forceinline__ conv_part tap_part(const conv_arguments &p, uint32_t 
 
     *plain = 0;
 #pragma unroll
-    for (int d = SPATIAL - 1; d >= 0; d--) {
+    for (int d = WF_SPATIAL - 1; d >= 0; d--) {
         const conv_dim &dim = p.dim[d];
         uint32_t outer = divide(number, dim.taps), at = number - outer * dim.taps.value;
 
@@ -151,7 +150,7 @@ __device__ __forceinline__ E gather(const conv_arguments &p, const E *x, const c
     bool there = true;
 
 #pragma unroll
-    for (int d = 0; d < SPATIAL; d++) {
+    for (int d = 0; d < WF_SPATIAL; d++) {
         int32_t position = place.at[d] + tap.at[d];
         uint32_t index;
 

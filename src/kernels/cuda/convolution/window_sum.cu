@@ -16,10 +16,10 @@ enum { TAPS = 9 }; /* weights of a block: a window of 3 x 3 */
 
 /* The sum over the window at these positions, of one channel: x and w are its first elements. */
 template <class E, bool divided>
-__device__ __forceinline__ real<E> sum_window(const conv_arguments &p, const int32_t (&at)[SPATIAL],
-                                              const E *x, const E *w)
+__device__ __forceinline__ real<E>
+sum_window(const conv_arguments &p, const int32_t (&at)[WF_SPATIAL], const E *x, const E *w)
 {
-    const conv_dim(&dim)[SPATIAL] = p.dim;
+    const conv_dim(&dim)[WF_SPATIAL] = p.dim;
     real<E> sum = 0;
 
     for (uint32_t a = 0; a < dim[0].taps.value; a++) {

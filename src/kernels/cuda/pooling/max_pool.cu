@@ -12,8 +12,8 @@ namespace
 {
 
 struct max_windows {
-    int32_t size[SPATIAL], to[SPATIAL], kernel[SPATIAL];
-    int32_t stride[SPATIAL], before[SPATIAL], dilation[SPATIAL];
+    int32_t size[WF_SPATIAL], to[WF_SPATIAL], kernel[WF_SPATIAL];
+    int32_t stride[WF_SPATIAL], before[WF_SPATIAL], dilation[WF_SPATIAL];
 };
 
 struct max_pool {
@@ -21,7 +21,7 @@ struct max_pool {
     plane_elements elements; /* of the result */
     strided_planes in;       /* x, or d */
     strided_planes indices;  /* of a gradient */
-    divisor stride[SPATIAL];
+    divisor stride[WF_SPATIAL];
 };
 
 template <class E>
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(BLOCK)
 {
     const max_windows &w = p.windows;
     uint32_t number = blockIdx.x * BLOCK + threadIdx.x;
-    int32_t start[SPATIAL], index = -1;
+    int32_t start[WF_SPATIAL], index = -1;
     real<E> best = lowest<real<E>>();
     plane_place o;
 
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(BLOCK)
     o = place_of_element(p.elements, number);
     x += map_offset(p.in.first, first_plane + o.plane);
 #pragma unroll
-    for (int d = 0; d < SPATIAL; d++) start[d] = o.at[d] * w.stride[d] - w.before[d];
+    for (int d = 0; d < WF_SPATIAL; d++) start[d] = o.at[d] * w.stride[d] - w.before[d];
     for (int a = 0, i = start[0]; a < w.kernel[0]; a++, i += w.dilation[0]) {
         if (i < 0 || i >= w.size[0]) continue;
         for (int b = 0, j = start[1]; b < w.kernel[1]; b++, j += w.dilation[1]) {
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(BLOCK)
                          const int64_t *indices, E *dx)
 {
     uint32_t number = blockIdx.x * BLOCK + threadIdx.x;
-    int32_t first[SPATIAL], end[SPATIAL];
+    int32_t first[WF_SPATIAL], end[WF_SPATIAL];
     real<E> sum = 0;
     plane_place o;
 
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(BLOCK)
     d += map_offset(p.in.first, first_plane + o.plane);
     indices += map_offset(p.indices.first, first_plane + o.plane);
 #pragma unroll
-    for (int i = 0; i < SPATIAL; i++) windows_at(p, i, o.at[i], &first[i], &end[i]);
+    for (int i = 0; i < WF_SPATIAL; i++) windows_at(p, i, o.at[i], &first[i], &end[i]);
     for (int i = first[0]; i < end[0]; i++)
         for (int j = first[1]; j < end[1]; j++)
             for (int k = first[2]; k < end[2]; k++)
@@ -104,7 +104,7 @@ void run_max_pool(const wf_kernel_call *k, void *const *out, const void *const *
 {
     const max_pool *p = (const max_pool *)k->prep;
 
-    for_plane_launches(p->elements, [&](int64_t first, uint32_t count) {
+    launch_by_planes(p->elements, [&](int64_t first, uint32_t count) {
         int64_t before = first * p->elements.each.value;
 
         WF_CUDA_LAUNCH(k, max_pool_planes<E>, blocks_for(count, BLOCK), BLOCK, 0, *p, first, count,
@@ -118,7 +118,7 @@ void run_max_pool_grad(const wf_kernel_call *k, void *const *out, const void *co
 {
     const max_pool *p = (const max_pool *)k->prep;
 
-    for_plane_launches(p->elements, [&](int64_t first, uint32_t count) {
+    launch_by_planes(p->elements, [&](int64_t first, uint32_t count) {
         WF_CUDA_LAUNCH(k, max_pool_grad_planes<E>, blocks_for(count, BLOCK), BLOCK, 0, *p, first,
                        count, (const E *)in[0], (const int64_t *)in[1],
                        (E *)out[0] + first * p->elements.each.value);
@@ -129,12 +129,12 @@ max_windows windows_from_attrs(const wf_windows_attrs &a)
 {
     max_windows w;
 
-    take_spatial(w.size, a.size, a.dims, 1);
-    take_spatial(w.to, a.to, a.dims, 1);
-    take_spatial(w.kernel, a.kernel, a.dims, 1);
-    take_spatial(w.stride, a.stride, a.dims, 1);
-    take_spatial(w.before, a.before, a.dims, 0);
-    take_spatial(w.dilation, a.dilation, a.dims, 1);
+    spread_to_spatial_dims(w.size, a.size, a.dims, 1);
+    spread_to_spatial_dims(w.to, a.to, a.dims, 1);
+    spread_to_spatial_dims(w.kernel, a.kernel, a.dims, 1);
+    spread_to_spatial_dims(w.stride, a.stride, a.dims, 1);
+    spread_to_spatial_dims(w.before, a.before, a.dims, 0);
+    spread_to_spatial_dims(w.dilation, a.dilation, a.dims, 1);
     return w;
 }
 
@@ -157,7 +157,7 @@ weft_status prepare_max_pool(wf_kernel_call *k, wf_kernel_run *const *runs)
     p->elements = plane_elements_of(k->out[0], a.dims);
     p->in = planes_of(k->in[0], a.dims);
     if (k->n_in > 1) p->indices = planes_of(k->in[1], a.dims);
-    for (int d = 0; d < SPATIAL; d++) p->stride[d] = divisor_of((uint32_t)p->windows.stride[d]);
+    for (int d = 0; d < WF_SPATIAL; d++) p->stride[d] = divisor_of((uint32_t)p->windows.stride[d]);
     k->run = runs[dtype];
     return WEFT_OK;
 }

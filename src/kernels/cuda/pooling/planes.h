@@ -9,20 +9,20 @@
 #include "kernels/cuda/index_map.h"
 #include "kernels/cuda/offset_map.h"
 #include "kernels/cuda/prepare.h"
+#include "kernels/operands/spatial_dims.h"
 
-enum { SPATIAL = 3 };
-
-/** What there is for each of `dims` dims, as of SPATIAL dims; `other` for those that are not. */
-static inline void take_spatial(int32_t (&to)[SPATIAL], const int32_t *from, int dims, int other)
+/** What there is for each of `dims` dims, as of WF_SPATIAL dims; `other` for those that are not. */
+static inline void spread_to_spatial_dims(int32_t (&to)[WF_SPATIAL], const int32_t *from, int dims,
+                                          int other)
 {
-    for (int i = 0; i < SPATIAL; i++)
-        to[i] = i < SPATIAL - dims ? other : from[i - (SPATIAL - dims)];
+    for (int i = 0; i < WF_SPATIAL; i++)
+        to[i] = i < WF_SPATIAL - dims ? other : from[i - (WF_SPATIAL - dims)];
 }
 
 /** How an operand's planes lie. */
 struct strided_planes {
     offset_map first; /* number of a plane -> its first element */
-    int64_t step[SPATIAL];
+    int64_t step[WF_SPATIAL];
 
     __device__ __forceinline__ int64_t offset(int64_t i, int64_t j, int64_t k) const
     {
@@ -37,7 +37,7 @@ static inline strided_planes planes_of(const wf_tensor_desc *d, int dims)
 
     for (int i = 0; i < dims; i++) {
         planes.shape[d->ndim - dims + i] = 1;
-        p.step[SPATIAL - dims + i] = d->stride[d->ndim - dims + i];
+        p.step[WF_SPATIAL - dims + i] = d->stride[d->ndim - dims + i];
     }
     p.first = offset_map_of_elements(&planes);
     return p;
@@ -52,7 +52,7 @@ struct plane_elements {
 /** Where an element of a result lies. */
 struct plane_place {
     uint32_t plane, number; /* in the launch, in the plane */
-    int32_t at[SPATIAL];
+    int32_t at[WF_SPATIAL];
 };
 
 __device__ __forceinline__ plane_place place_of_element(const plane_elements &e, uint32_t number)
@@ -82,17 +82,16 @@ static inline bool plane_fits_launch(const wf_tensor_desc *d, int dims)
 /** Of a result that is not empty, and whose planes fit. */
 static inline plane_elements plane_elements_of(const wf_tensor_desc *d, int dims)
 {
-    uint32_t size[SPATIAL] = {1, 1, 1}, each;
+    uint32_t size[WF_SPATIAL] = {1, 1, 1}, each;
 
     for (int i = 0; i < dims; i++)
-        size[SPATIAL - dims + i] = (uint32_t)d->shape[d->ndim - dims + i];
+        size[WF_SPATIAL - dims + i] = (uint32_t)d->shape[d->ndim - dims + i];
     each = size[0] * size[1] * size[2];
     return {d->numel / each, divisor_of(each), divisor_of(size[1]), divisor_of(size[2])};
 }
 
 /** launch(first plane, elements) for all planes, as few times as may be. */
-template <class Launch>
-static inline void for_plane_launches(const plane_elements &e, Launch launch)
+template <class Launch> static inline void launch_by_planes(const plane_elements &e, Launch launch)
 {
     int64_t each = e.each.value, at_once = wf_cuda_index_limit / each;
 

@@ -27,7 +27,7 @@ struct resample_dim {
 };
 
 struct resample {
-    resample_dim dim[SPATIAL];
+    resample_dim dim[WF_SPATIAL];
     plane_elements elements; /* of the result */
     strided_planes in;
     bool transposed, narrow; /* places are computed in f32 */
@@ -44,7 +44,7 @@ template <class T> struct weight_table {
     T *weights;      /* [to, most] */
 };
 template <class T> struct weight_tables {
-    weight_table<T> of[SPATIAL];
+    weight_table<T> of[WF_SPATIAL];
 };
 
 /* ---- tables ---- */
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(BLOCK)
                     const E *x, E *y)
 {
     uint32_t number = blockIdx.x * BLOCK + threadIdx.x;
-    const real<E> *weights[SPATIAL];
-    taken at[SPATIAL];
+    const real<E> *weights[WF_SPATIAL];
+    taken at[WF_SPATIAL];
     real<E> sum = 0;
     plane_place o;
 
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(BLOCK)
     o = place_of_element(p.elements, number);
     x += map_offset(p.in.first, first_plane + o.plane);
 #pragma unroll
-    for (int d = 0; d < SPATIAL; d++) {
+    for (int d = 0; d < WF_SPATIAL; d++) {
         at[d] = tables.of[d].elements[o.at[d]];
         weights[d] = tables.of[d].weights + (int64_t)o.at[d] * p.dim[d].most;
     }
@@ -170,14 +170,14 @@ template <class T> weight_tables<T> tables_in_scratch(const resample *p)
     taken *elements;
     T *at;
 
-    for (int d = 0; d < SPATIAL; d++) {
+    for (int d = 0; d < WF_SPATIAL; d++) {
         weights += (size_t)p->dim[d].to * (size_t)p->dim[d].most;
         results += (size_t)p->dim[d].to;
     }
     weights += weights % 2; /* what follows is aligned to 8 bytes */
     at = (T *)wf_cuda_scratch(weights * sizeof(T) + results * sizeof(taken));
     elements = (taken *)(at + weights);
-    for (int d = 0; d < SPATIAL; d++) {
+    for (int d = 0; d < WF_SPATIAL; d++) {
         tables.of[d] = {elements, at};
         elements += p->dim[d].to;
         at += (int64_t)p->dim[d].to * p->dim[d].most;
@@ -193,18 +193,18 @@ void run_resample(const wf_kernel_call *k, void *const *out, const void *const *
     weight_tables<real<E>> tables = tables_in_scratch<real<E>>(p);
     int32_t longest = 1;
 
-    for (int d = 0; d < SPATIAL; d++)
+    for (int d = 0; d < WF_SPATIAL; d++)
         if (p->dim[d].to > longest) longest = p->dim[d].to;
-    WF_CUDA_LAUNCH(k, make_tables<real<E>>, dim3(blocks_for(longest, BLOCK), SPATIAL), BLOCK, 0, *p,
-                   tables);
-    for_plane_launches(p->elements, [&](int64_t first, uint32_t count) {
+    WF_CUDA_LAUNCH(k, make_tables<real<E>>, dim3(blocks_for(longest, BLOCK), WF_SPATIAL), BLOCK, 0,
+                   *p, tables);
+    launch_by_planes(p->elements, [&](int64_t first, uint32_t count) {
         WF_CUDA_LAUNCH(k, resample_planes<E>, blocks_for(count, BLOCK), BLOCK, 0, *p, tables, first,
                        count, (const E *)in[0], (E *)out[0] + first * p->elements.each.value);
     });
 }
 
 /* The most elements that a result takes. */
-int32_t most_taps(const wf_resample_attrs &a, bool narrow)
+int32_t largest_tap_count(const wf_resample_attrs &a, bool narrow)
 {
     int64_t most = 1;
 
@@ -218,7 +218,7 @@ int32_t most_taps(const wf_resample_attrs &a, bool narrow)
 
 /* The most results that take the same element; those from i to j - 1 take the last one of i. Two
  * more, since a GPU may round a place, which two results at most depend on, another way. */
-int32_t most_results(const wf_resample_attrs &a, bool narrow)
+int32_t largest_result_count(const wf_resample_attrs &a, bool narrow)
 {
     int64_t most = 1, j = 0;
 
@@ -235,10 +235,10 @@ int32_t most_results(const wf_resample_attrs &a, bool narrow)
     return (int32_t)most + 2;
 }
 
-/* Dim d of SPATIAL; one that there is not stays as it is. */
+/* Dim d of WF_SPATIAL; one that there is not stays as it is. */
 resample_dim dim_of(const wf_resample_attrs &a, int d, bool narrow)
 {
-    int own = d - (SPATIAL - a.dims);
+    int own = d - (WF_SPATIAL - a.dims);
     resample_dim dim = {};
 
     dim.attrs.mode = own < 0 ? (uint8_t)WF_RESAMPLE_NEAREST : a.mode;
@@ -251,7 +251,8 @@ resample_dim dim_of(const wf_resample_attrs &a, int d, bool narrow)
     dim.attrs.scale[0] = own < 0 ? 0 : a.scale[own];
     dim.from = a.transposed ? dim.attrs.to[0] : dim.attrs.size[0];
     dim.to = a.transposed ? dim.attrs.size[0] : dim.attrs.to[0];
-    dim.most = a.transposed ? most_results(dim.attrs, narrow) : most_taps(dim.attrs, narrow);
+    dim.most = a.transposed ? largest_result_count(dim.attrs, narrow)
+                            : largest_tap_count(dim.attrs, narrow);
     return dim;
 }
 
@@ -275,7 +276,7 @@ extern "C" weft_status wf_cuda_resample(struct wf_kernel_call *k)
     p->transposed = a.transposed;
     p->elements = plane_elements_of(k->out[0], a.dims);
     p->in = planes_of(k->in[0], a.dims);
-    for (int d = 0; d < SPATIAL; d++) p->dim[d] = dim_of(a, d, p->narrow);
+    for (int d = 0; d < WF_SPATIAL; d++) p->dim[d] = dim_of(a, d, p->narrow);
     k->run = runs[dtype];
     return WEFT_OK;
 }

@@ -185,14 +185,7 @@ extern "C" weft_status wf_cuda_cumprod_grad(struct wf_kernel_call *k)
     static wf_kernel_run *const runs[] = {run_cumprod_grad<float>, run_cumprod_grad<double>,
                                           run_cumprod_grad<bf16>, run_cumprod_grad<f16>};
     uint8_t dtype = k->out[0]->dtype;
-    strided_rows *p;
 
-    if (dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, dtype);
-    WF_TRY(wf_check_input_dtypes(k, 0, dtype));
-    k->run = wf_cuda_run_nothing;
-    if (k->out[0]->numel == 0) return WEFT_OK;
-    k->prep = p = WF_NEW(strided_rows);
-    *p = rows_of(k, k->n_in, (int)k->attrs->scan.dim);
-    k->run = runs[dtype];
-    return WEFT_OK;
+    return prepare_rows(k, (int)k->attrs->scan.dim,
+                        dtype < WF_CUDA_FLOAT_DTYPES ? runs[dtype] : NULL);
 }

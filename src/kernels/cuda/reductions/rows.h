@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/offset_map.h"
+#include "kernels/cuda/prepare.h"
 #include "kernels/cuda/reductions/row_loop.h"
 
 enum { MAX_ROW_OPERANDS = 3 };
@@ -52,6 +53,23 @@ static inline strided_rows rows_of(const wf_kernel_call *k, int n_in, int dim)
         r.packed = r.packed && strides_are_packed(&r.outer[i], r.step[i], r.n, bytes);
     }
     return r;
+}
+
+/** For kernels whose plan is the rows of all operands along `dim`. run: of the result's dtype;
+ * NULL: there is none. */
+static inline weft_status prepare_rows(wf_kernel_call *k, int dim, wf_kernel_run *run)
+{
+    uint8_t dtype = k->out[0]->dtype;
+    strided_rows *p;
+
+    if (!run) return wf_cuda_fail_no_kernel(k, dtype);
+    WF_TRY(wf_check_input_dtypes(k, 0, dtype));
+    k->run = wf_cuda_run_nothing;
+    if (k->out[0]->numel == 0) return WEFT_OK;
+    k->prep = p = WF_NEW(strided_rows);
+    *p = rows_of(k, k->n_in, dim);
+    k->run = run;
+    return WEFT_OK;
 }
 
 /** What a thread of a group of blockDim.x has of a row, up to `packs` packs. packed: in packs;

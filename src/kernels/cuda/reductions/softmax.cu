@@ -226,16 +226,9 @@ void run_softmax(const wf_kernel_call *k, void *const *out, const void *const *i
 weft_status prepare_softmax(wf_kernel_call *k, wf_kernel_run *const *runs)
 {
     uint8_t dtype = k->out[0]->dtype;
-    strided_rows *p;
 
-    if (dtype >= WF_CUDA_FLOAT_DTYPES) return wf_cuda_fail_no_kernel(k, dtype);
-    WF_TRY(wf_check_input_dtypes(k, 0, dtype));
-    k->run = wf_cuda_run_nothing;
-    if (k->out[0]->numel == 0) return WEFT_OK;
-    k->prep = p = WF_NEW(strided_rows);
-    *p = rows_of(k, k->n_in, (int)k->attrs->dim.dim);
-    k->run = runs[dtype];
-    return WEFT_OK;
+    return prepare_rows(k, (int)k->attrs->dim.dim,
+                        dtype < WF_CUDA_FLOAT_DTYPES ? runs[dtype] : NULL);
 }
 
 #define RUNS(form, logs)                                                                           \
