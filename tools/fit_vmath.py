@@ -6,7 +6,7 @@ interval is printed beside it. exp: (e^r - 1 - r) / r^2. log: (log m / s - 2) / 
 s = (m - 1) / (m + 1). mills: (t + K) e^(t^2/2) Phi(-t) over u = (t - K) / (t + K).
 gelu: mills of u = 2 q - 1 over q - 0.421875 for q = t / (t + K); gelu.h has halves of them, and exp over r / 2.
 gelu of vectors: t e^(t^2/2) Phi(-t) over t less the interval's first.
-sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2. brief: what bf16 needs of exp and mills. erfinv: erfinv(y) / y
+sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2. brief: what bf16 needs of exp, log(1 + f) / f and mills. erfinv: erfinv(y) / y
 over w - M for w = -log(1 - y^2), and over its root less M, where M is such that the first loses nothing. exp2: of attention's scores, its first coefficient is 1. Of exp2, gelu
 and erfinv each coefficient is rounded to f32 before those above it are fitted.
 """
@@ -40,6 +40,10 @@ def exp2nd(r):
 def log_tail(z):
     s = mp.sqrt(z)
     return (2 * mp.atanh(s) / s - 2) / z if z > 1e-30 else mp.mpf(2) / 3
+
+
+def log_over(f):
+    return mp.log1p(f) / f if abs(f) > 1e-25 else mp.mpf(1)
 
 
 def mills(k):
@@ -95,6 +99,7 @@ if __name__ == "__main__":
     show("sin f32", sin_over, 1e-12, 0.2501, 3, 9)
     show("cos f32", lambda z: mp.cos(mp.sqrt(z) * mp.pi / 2), 0, 0.2501, 4, 9)
     show("brief exp", exp2nd, -HALF_LN2, HALF_LN2, 2, 9)
+    show("brief log", log_over, "-0.293", "0.4143", 5, 9)
     show("brief mills, K = 3", mills(mp.mpf(3)), -1, mp.mpf("10.3") / mp.mpf("16.3"), 5, 9)
     show_rounded("exp2 of scores", lambda f: mp.mpf(2) ** f, mp.mpf("-0.5001"), mp.mpf("0.5001"), 5, [mp.mpf(1)])
     centre = mp.mpf("0.421875")
