@@ -5,7 +5,7 @@ Each is the interpolant at Chebyshev points, computed with 60 digits; its larges
 interval is printed beside it. exp: (e^r - 1 - r) / r^2. log: (log m / s - 2) / s^2 over s^2 with
 s = (m - 1) / (m + 1). mills: (t + K) e^(t^2/2) Phi(-t) over u = (t - K) / (t + K).
 gelu: mills of u = 2 q - 1 over q - 0.421875 for q = t / (t + K); gelu.h has halves of them, and exp over r / 2.
-gelu of vectors: t e^(t^2/2) Phi(-t) over t less the interval's first.
+gelu for AVX-512: t e^(t^2/2) Phi(-t) over t less the interval's first.
 sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2. brief: what bf16 needs of exp, log(1 + f) / f and mills. erfinv: erfinv(y) / y
 over w - M for w = -log(1 - y^2), and over its root less M, where M is such that the first loses nothing. exp2: of attention's scores, its first coefficient is 1. Of exp2, gelu
 and erfinv each coefficient is rounded to f32 before those above it are fitted.
@@ -108,7 +108,7 @@ if __name__ == "__main__":
         first = mp.mpf(2) ** (i // 4) * (1 + mp.mpf(i % 4) / 4) - 1
         upper, width = rounded(gelu_factor(first)), mp.mpf(2) ** (i // 4) / 4
         lower = rounded(gelu_factor(first) - upper)
-        print(f"gelu of vectors from {first}: constant {mp.nstr(upper, 9)} and {mp.nstr(lower, 9)}")
+        print(f"gelu for AVX-512 from {first}: constant {mp.nstr(upper, 9)} and {mp.nstr(lower, 9)}")
         show_rounded("and", lambda u: gelu_factor(first + u), 0, width, 6, [upper + lower])
     near, far = mp.mpf("2.625"), mp.mpf("3.1171875")
     show_rounded("erfinv near", lambda t: erfinv_over(t + near), -near, mp.mpf("5.5") - near, 10)

@@ -195,6 +195,8 @@ static inline int16_t order_of_bits(uint16_t bits)
 #define WF_C(number) ((WF_T)(number))
 #define WF_EXP(v) WF_F(exp)(v)
 #define WF_LOG(v) WF_F(log)(v)
+#undef WF_LOGIT
+#define WF_LOGIT(p) WF_F(logit)(p)
 #define WF_SQRT(v) WF_F(root)(v)
 #define WF_TANH(v) WF_F(tanh)(v)
 #define WF_SIGMOID(v) WF_F(sigmoid)(v)

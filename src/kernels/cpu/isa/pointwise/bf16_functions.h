@@ -84,14 +84,8 @@ static inline float normcdf_for_bf16(float x)
 /** log x, without a division. */
 static inline float log_for_bf16(float x)
 {
-    const uint32_t root_of_half = 0x3f3504f3u, one = 0x3f800000u;
-    const float behind_point = 8388608.0f; /* 2^23: its lower bits are whole numbers */
-    float up = x < 0x1p-126f ? 0x1p32f : 1, less = x < 0x1p-126f ? 159 : 127;
-    uint32_t b = bits_f32(x * up) + (one - root_of_half);
-    float e = (real_f32(b >> 23 | bits_f32(behind_point)) - behind_point) - less;
-    float f = real_f32((b & 0x7fffffu) + root_of_half) - 1, p;
+    float e, f = log_parts_f32(x, &e), p = -0.140233902f;
 
-    p = -0.140233902f;
     p = p * f + 0.219675339f;
     p = p * f - 0.254335476f;
     p = p * f + 0.332657843f;

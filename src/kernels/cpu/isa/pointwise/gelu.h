@@ -1,7 +1,8 @@
 /*
  * gelu.h: x Phi(x); of f32 within 2 ulp, without branches, so that loops around it vectorise.
  * Coefficients: tools/fit_vmath.py. What rounding takes from a step is added in a later one, by
- * fused products; where the instruction set has none it is computed in f64.
+ * fused products; where the instruction set has none it is computed in f64. With AVX-512 the loop
+ * of f32 is gelu_avx512.h's instead.
  */
 #pragma once
 

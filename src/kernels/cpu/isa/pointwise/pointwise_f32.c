@@ -3,8 +3,8 @@
 #include "kernels/cpu/isa/element_type.h"
 
 #if defined(__AVX512F__)
-#include "kernels/cpu/isa/pointwise/gelu_of_vectors.h"
+#include "kernels/cpu/isa/pointwise/gelu_avx512.h"
 
-#define WF_GELU_OF_VECTORS gelu_of_vectors
+#define WF_GELU_LOOP gelu_avx512 /* in place of the loop over WF_GELU */
 #endif
 #include "kernels/cpu/isa/pointwise/pointwise.inc"
