@@ -90,7 +90,7 @@ static inline __m512 gelu_exp_minus_1(__m512 t, __m512 *n)
 static inline __m512 gelu_of_16(__m512 x)
 {
     const __m512i sign = _mm512_set1_epi32((int)0x80000000u);
-    const int sign_of_second = 0xd8; /* third ? second : first */
+    enum { SIGN_OF_SECOND = 0xd8 }; /* third ? second : first */
     __m512i bits = _mm512_castps_si512(x);
     __m512 size = _mm512_castsi512_ps(_mm512_andnot_si512(sign, bits));
     __m512 t = _mm512_min_ps(size, _mm512_set1_ps(14.5f)); /* NaN comes back at the end */
@@ -101,7 +101,7 @@ static inline __m512 gelu_of_16(__m512 x)
     y = _mm512_scalef_ps(y, n);
     y = _mm512_sub_ps(_mm512_sub_ps(x, _mm512_min_ps(_mm512_setzero_ps(), x)), y);
     return _mm512_castsi512_ps(
-        _mm512_ternarylogic_epi32(_mm512_castps_si512(y), bits, sign, sign_of_second));
+        _mm512_ternarylogic_epi32(_mm512_castps_si512(y), bits, sign, SIGN_OF_SECOND));
 }
 
 /** y = gelu(x), n elements; y may be x. An element's bits do not depend on its place. */
