@@ -53,7 +53,7 @@ def mills(k):
     return f
 
 
-def gelu_factor(t):
+def gelu_scaled_tail(t):
     return t * mp.exp(t * t / 2) * mp.erfc(t / mp.sqrt(2)) / 2
 
 
@@ -106,10 +106,10 @@ if __name__ == "__main__":
     show_rounded("gelu, K = 2.5", lambda v: mills(mp.mpf(2.5))(2 * (v + centre) - 1), -centre, mp.mpf("14.5") / 17 - centre, 9)
     for i in range(16):
         first = mp.mpf(2) ** (i // 4) * (1 + mp.mpf(i % 4) / 4) - 1
-        upper, width = rounded(gelu_factor(first)), mp.mpf(2) ** (i // 4) / 4
-        lower = rounded(gelu_factor(first) - upper)
+        upper, width = rounded(gelu_scaled_tail(first)), mp.mpf(2) ** (i // 4) / 4
+        lower = rounded(gelu_scaled_tail(first) - upper)
         print(f"gelu for AVX-512 from {first}: constant {mp.nstr(upper, 9)} and {mp.nstr(lower, 9)}")
-        show_rounded("and", lambda u: gelu_factor(first + u), 0, width, 6, [upper + lower])
+        show_rounded("and", lambda u: gelu_scaled_tail(first + u), 0, width, 6, [upper + lower])
     near, far = mp.mpf("2.625"), mp.mpf("3.1171875")
     show_rounded("erfinv near", lambda t: erfinv_over(t + near), -near, mp.mpf("5.5") - near, 10)
     show_rounded("erfinv far", lambda t: erfinv_over((t + far) ** 2), mp.sqrt(5.5) - far, 4 - far, 9)
