@@ -407,4 +407,79 @@ WT_UNIT(attention__scores_beyond_every_sum_have_gradients)
     }
 }
 
+enum { RISING = 600 }; /* keys, several blocks of them */
+
+/* Scores that rise from key to key by `step`, some of them -inf from key `first_infinite` on. */
+static void check_rising_scores(double step, bool causal, int64_t first_infinite, int64_t infinite)
+{
+    struct run r =
+        run_new(&(struct attention_case){1, RISING, RISING, 1, 9, causal}, WEFT_F32, PLAIN);
+
+    for (int64_t i = 0; i < RISING; i++) {
+        bool hidden = i >= first_infinite && i < first_infinite + infinite;
+
+        r.q.values[9 * i] = 1;
+        r.k.values[9 * i] = hidden ? -(double)INFINITY : (double)(float)(step / SCALE * (double)i);
+    }
+    operand_write(&r.q);
+    operand_write(&r.k);
+    plain_forward(r.c, &r.plain);
+    forward(&r);
+    expect_near("attention", &r.o, r.plain.o, 64 * r.bound);
+    for (int64_t i = 0; i < RISING; i++)
+        ck_assert_double_le(fabs(r.lse.values[i] - r.plain.lse[i]),
+                            1e-6 * (1 + fabs(r.plain.lse[i])));
+    run_free(&r);
+}
+
+/* What probabilities are relative to is the first keys' maximum, until others are far above it. */
+WT_UNIT(attention__scores_may_rise_or_fall_over_blocks)
+{
+    static const double steps[] = {0.01, 0.05, 0.3, 1, -0.05, -0.3, -5};
+
+    EACH_ISA
+    for (int i = 0; i < 7; i++)
+        for (int causal = 0; causal < 2; causal++) {
+            check_rising_scores(steps[i], causal, 0, 0);
+            check_rising_scores(steps[i], causal, 3, 2);
+            check_rising_scores(steps[i], causal, 270, 1);
+            if (!causal) check_rising_scores(steps[i], false, 0, 20);
+        }
+}
+
+/* A key whose score is -inf gets no gradient, nor does its value. */
+WT_UNIT(attention_grad__a_key_of_probability_0_gets_none)
+{
+    EACH_ISA
+    {
+        struct run r =
+            run_new(&(struct attention_case){1, RISING, RISING, 1, 9, false}, WEFT_F32, PLAIN);
+        struct operand dk = operand_new(WEFT_F32, PLAIN, 4, r.k.desc.shape);
+        struct operand dv = operand_new(WEFT_F32, PLAIN, 4, r.v.desc.shape);
+        struct wf_kernel_call k = {.op = "attention_grad",
+                                   .n_in = 6,
+                                   .n_out = 3,
+                                   .attrs = &(union wf_op_attrs){.attention = {.causal = false}}};
+        double *want[3];
+
+        for (int i = 0; i < 3; i++) want[i] = calloc((size_t)r.q.desc.numel, sizeof(double));
+        for (int64_t i = 0; i < RISING; i++) r.q.values[9 * i] = 1;
+        r.k.values[9 * 17] = -(double)INFINITY;
+        operand_write(&r.q);
+        operand_write(&r.k);
+        plain_forward(r.c, &r.plain);
+        plain_backward(r.c, &r.plain, r.g.values, want);
+        forward(&r);
+        kernel_run(wf_cpu_attention_grad, &k, (struct operand *[]){NULL, &dk, &dv},
+                   (struct operand *[]){&r.g, &r.q, &r.k, &r.v, &r.o, &r.lse}, &scalars);
+        expect_near("dk", &dk, want[1], 8 * r.bound);
+        expect_near("dv", &dv, want[2], 8 * r.bound);
+        for (int64_t j = 0; j < 9; j++)
+            ck_assert(dk.values[9 * 17 + j] == 0 && dv.values[9 * 17 + j] == 0);
+        for (int i = 0; i < 3; i++) free(want[i]);
+        OPERANDS_FREE(&dk, &dv);
+        run_free(&r);
+    }
+}
+
 int main(void) { return wt_unit_main("attention"); }

@@ -56,6 +56,22 @@ TILE_INLINE vec vec_max(vec a, vec b)
 #endif
 }
 
+/** a < b ? a : b of each lane. */
+TILE_INLINE vec vec_min(vec a, vec b)
+{
+    vec_mask smaller = a < b;
+
+    return (vec)((smaller & (vec_mask)a) | (~smaller & (vec_mask)b));
+}
+
+/** acc[i][j] += a[i si] right[j]. */
+TILE_INLINE void accumulate_outer(vec acc[TILE_MR][TILE_NV], const WF_T *a, int64_t si,
+                                  const vec right[TILE_NV])
+{
+    TILE_UNROLL for (int i = 0; i < TILE_MR; i++) TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
+        acc[i][j] += a[i * si] * right[j];
+}
+
 /* How many rows of the right operand ahead a copying tile asks for. */
 enum { TILE_AHEAD = 32 };
 
@@ -97,14 +113,37 @@ TILE_INLINE void multiply_tile_and_copy(int64_t kn, const WF_T *a, int64_t si, i
             TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
                 vec_store(keep + k * TILE_NR + j * TILE_LANES, right[j]);
         }
-        TILE_UNROLL for (int i = 0; i < TILE_MR; i++) TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
-            acc[i][j] += a[i * si] * right[j];
+        accumulate_outer(acc, a, si, right);
     }
     TILE_UNROLL for (int i = 0; i < TILE_MR; i++) TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
     {
         WF_T *to = c + i * ldc + j * TILE_LANES;
 
         vec_store(to, add ? vec_load(to) + acc[i][j] : acc[i][j]);
+    }
+}
+
+/** Each row of a tile = `row`. */
+TILE_INLINE void start_tile(vec acc[TILE_MR][TILE_NV], const WF_T *row)
+{
+    TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
+    {
+        vec start = vec_load(row + j * TILE_LANES);
+
+        TILE_UNROLL for (int i = 0; i < TILE_MR; i++) acc[i][j] = start;
+    }
+}
+
+/** acc[i][j] += sum over k of a[i si + k sk] b[k ldb + j]. */
+TILE_INLINE void accumulate_tile(vec acc[TILE_MR][TILE_NV], int64_t kn, const WF_T *a, int64_t si,
+                                 int64_t sk, const WF_T *b, int64_t ldb)
+{
+    TILE_UNROLL_SOME for (int64_t k = 0; k < kn; k++, a += sk, b += ldb)
+    {
+        vec right[TILE_NV];
+
+        TILE_UNROLL for (int j = 0; j < TILE_NV; j++) right[j] = vec_load(b + j * TILE_LANES);
+        accumulate_outer(acc, a, si, right);
     }
 }
 
