@@ -7,6 +7,7 @@
 set(subjects
     attention
     attention_bias
+    attention_scores
     convolution
     driver_kernels
     embedding

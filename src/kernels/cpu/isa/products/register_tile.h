@@ -85,8 +85,8 @@ enum { TILE_ASK = 4 };
 #define TILE_NOTHING ((struct tile_ahead){NULL, 0})
 
 /*
- * tile() that also leaves a dense copy [kn][TILE_NR] of the right operand in `keep` (NULL: none),
- * for the tiles below it. Reading it from afar then costs no pass of its own.
+ * multiply_tile() that also leaves a dense copy [kn][TILE_NR] of the right operand in `keep` (NULL:
+ * none), for the tiles below it. Reading it from afar then costs no pass of its own.
  *
  * C is asked for first and added last, so that it is on its way while the tile computes.
  */
@@ -124,7 +124,7 @@ TILE_INLINE void multiply_tile_and_copy(int64_t kn, const WF_T *a, int64_t si, i
 }
 
 /** Each row of a tile = `row`. */
-TILE_INLINE void start_tile(vec acc[TILE_MR][TILE_NV], const WF_T *row)
+TILE_INLINE void fill_tile(vec acc[TILE_MR][TILE_NV], const WF_T *row)
 {
     TILE_UNROLL for (int j = 0; j < TILE_NV; j++)
     {
