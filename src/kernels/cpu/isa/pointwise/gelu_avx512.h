@@ -52,7 +52,7 @@ static inline __m512 gelu_coefficient(__m512i interval, int j)
 
 /** t Phi(-t) e^(t^2 / 2) = t erfcx(t / sqrt 2) / 2 for 0 <= t <= 14.5, rounded, and in *low what
  * that took. */
-static inline __m512 gelu_scaled_tail(__m512 t, __m512 *low)
+static inline __m512 gelu_erfcx_term(__m512 t, __m512 *low)
 {
     const __m512 one = _mm512_set1_ps(1);
     const __m512i upper = _mm512_set1_epi32((int)0xffe00000u); /* sign, exponent, two bits */
@@ -88,14 +88,14 @@ static inline __m512 gelu_exp_minus_1(__m512 t, __m512 *n)
 }
 
 /** With t = |x|: x - min(x, 0) - t Phi(-t), with the sign of x; NaN of -inf, as torch has it. */
-static inline __m512 gelu_16_lanes(__m512 x)
+static inline __m512 gelu_vector(__m512 x)
 {
     const __m512i sign = _mm512_set1_epi32((int)0x80000000u);
     enum { SIGN_OF_SECOND = 0xd8 }; /* third ? second : first */
     __m512i bits = _mm512_castps_si512(x);
     __m512 size = _mm512_castsi512_ps(_mm512_andnot_si512(sign, bits));
     __m512 t = _mm512_min_ps(size, _mm512_set1_ps(14.5f)); /* NaN comes back at the end */
-    __m512 low, n, high = gelu_scaled_tail(t, &low), z = gelu_exp_minus_1(t, &n), y;
+    __m512 low, n, high = gelu_erfcx_term(t, &low), z = gelu_exp_minus_1(t, &n), y;
 
     /* (high + low) (1 + z) 2^n */
     y = _mm512_add_ps(high, _mm512_fmadd_ps(high, z, _mm512_fmadd_ps(low, z, low)));
@@ -110,10 +110,10 @@ static inline void gelu_avx512(int64_t n, float *y, const float *x)
 {
     int64_t i = 0;
 
-    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, gelu_16_lanes(_mm512_loadu_ps(x + i)));
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, gelu_vector(_mm512_loadu_ps(x + i)));
     if (i < n) {
         const __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);
 
-        _mm512_mask_storeu_ps(y + i, rest, gelu_16_lanes(_mm512_maskz_loadu_ps(rest, x + i)));
+        _mm512_mask_storeu_ps(y + i, rest, gelu_vector(_mm512_maskz_loadu_ps(rest, x + i)));
     }
 }
