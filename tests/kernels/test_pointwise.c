@@ -415,6 +415,55 @@ WT_UNIT(binary__works_in_place)
     }
 }
 
+/* ---- three inputs ---- */
+
+static double of_lerp(double a, double b, double c) { return a + c * (b - a); }
+static double of_addcmul(double a, double b, double c) { return a + 2 * b * c; }
+static double of_clamp(double a, double b, double c) { return fmin(fmax(a, b), c); }
+
+static const struct {
+    wf_kernel_prepare *kernel;
+    double (*of)(double a, double b, double c);
+    bool floats_only;
+} ternaries[] = {
+    {wf_cpu_lerp, of_lerp, true},
+    {wf_cpu_addcmul, of_addcmul, false},
+    {wf_cpu_clamp_tensor, of_clamp, false},
+};
+enum { TERNARIES = sizeof ternaries / sizeof *ternaries };
+
+/* c repeats in any way that a pair of shapes has; a and b are whole. */
+static void check_ternary(int op, weft_dtype dtype, enum lie lie, int pair)
+{
+    struct sizes whole = pairs[pair].y, part = pairs[pair].b;
+    struct operand a = operand_new(dtype, lie, whole.ndim, whole.n);
+    struct operand b = operand_new(dtype, PLAIN, whole.ndim, whole.n);
+    struct operand c = operand_new(dtype, lie == TURNED ? PLAIN : lie, part.ndim, part.n);
+    struct operand y = operand_new(dtype, PLAIN, whole.ndim, whole.n);
+    struct wf_scalars scalars = {.s = {2}};
+
+    operand_whole(&a, 1, 3);
+    operand_whole(&b, 2, 3);
+    operand_whole(&c, 3, 3);
+    for (int64_t i = 0; i < y.desc.numel; i++)
+        y.want[i] = ternaries[op].of(a.values[i], b.values[i],
+                                     c.values[broadcast_number(&c.desc, &y.desc, i)]);
+    call(ternaries[op].kernel, &y, 3, (struct operand *[]){&a, &b, &c}, &scalars);
+    expect_near("ternary", &y, y.want, 0);
+    expect_guards(&y);
+    OPERANDS_FREE(&a, &b, &c, &y);
+}
+
+WT_UNIT(ternary__broadcasts_in_every_dtype)
+{
+    EACH_ISA
+    for (int op = 0; op < TERNARIES; op++)
+        for (int t = WEFT_F32; t < DTYPES; t++)
+            for (int i = 0; i < PAIRS * LIES; i++)
+                if (t != WEFT_BOOL && (wf_dtypes[t].is_float || !ternaries[op].floats_only))
+                    check_ternary(op, (weft_dtype)t, nth_lie(i), i / LIES);
+}
+
 /* In a vector and behind the last whole one; the other elements are what they are anyway. */
 WT_UNIT(not_a_number__is_passed_on)
 {

@@ -14,21 +14,24 @@
 typedef void wf_elementwise_loop(int64_t n, void *out, const void *const *in,
                                  const struct wf_scalars *scalars);
 
-/** The ways a line function of two inputs may read them. */
-enum wf_elementwise_form { WF_LINE_FULL, WF_LINE_B_ONE, WF_LINE_A_ONE, WF_LINE_FORMS };
+/** The ways a line function may read its inputs: all as arrays, or the last or the first as one
+ *  element that repeats. */
+enum wf_elementwise_form { WF_LINE_FULL, WF_LINE_LAST_ONE, WF_LINE_FIRST_ONE, WF_LINE_FORMS };
 
-/** Choose k->run for inputs that broadcast to out. `forms` has WF_LINE_FORMS entries or, when
- *  `binary` is false, one. */
-weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
-                                   bool binary);
+/** Choose k->run for inputs that broadcast to out; `line` reads them as arrays. */
+weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop *line);
 
 /** Lines for another type than the operands', of four bytes: `load` makes such elements, `store`
  *  takes them back, NULL where the result of the lines is the output's as it is (bool). */
 struct wf_computed_in {
     wf_elementwise_loop *load, *store;
 };
-weft_status wf_elementwise_prepare_in(struct wf_kernel_call *k, wf_elementwise_loop *const *forms,
-                                      bool binary, struct wf_computed_in wide);
+
+/** The same with `forms`, NULL where there is none but for the first, and lines for another type.
+ */
+weft_status wf_elementwise_prepare_forms(struct wf_kernel_call *k,
+                                         wf_elementwise_loop *const forms[WF_LINE_FORMS],
+                                         struct wf_computed_in wide);
 
 /** "op: no CPU kernel for f32" */
 weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype);

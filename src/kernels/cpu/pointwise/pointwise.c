@@ -33,13 +33,22 @@ static const struct wf_pointwise *loops_for_dtype(uint8_t dtype)
     }
 }
 
-/* `at` is where the kernel's line functions lie in a table. */
-static wf_elementwise_loop *const *forms_for_dtype(uint8_t dtype, size_t at)
+/* Where a kernel's line functions lie in a table: one, or WF_LINE_FORMS of them. */
+struct table_entry {
+    size_t at;
+    int n_forms;
+};
+
+/* False where the type has none. */
+static bool find_forms(uint8_t dtype, struct table_entry entry,
+                       wf_elementwise_loop *forms[WF_LINE_FORMS])
 {
-    static wf_elementwise_loop *const none[WF_LINE_FORMS];
     const char *loops = (const char *)loops_for_dtype(dtype);
 
-    return loops ? (wf_elementwise_loop *const *)(loops + at) : none;
+    if (!loops) return false;
+    for (int i = 0; i < entry.n_forms; i++)
+        forms[i] = ((wf_elementwise_loop *const *)(loops + entry.at))[i];
+    return forms[WF_LINE_FULL] != NULL;
 }
 
 /* Of bool a sum is "or" and a product "and", as in PyTorch: bytes of 0 and 1. Others have no
@@ -53,40 +62,44 @@ static bool find_bool_kernel(size_t *at)
 }
 
 /* truth: the kernel gives bool. */
-static weft_status prepare_pointwise(struct wf_kernel_call *k, size_t at, bool binary, bool truth)
+static weft_status prepare_pointwise(struct wf_kernel_call *k, struct table_entry entry, bool truth)
 {
     uint8_t dtype = k->in[0]->dtype, result = truth ? (uint8_t)WEFT_BOOL : dtype;
     uint8_t wide = wf_dtype_is_16_bit_float(dtype) ? (uint8_t)WEFT_F32 : (uint8_t)WEFT_I32;
     const struct wf_cast_where_fill_loops *casts = WF_ISA_PICK(wf_cast_where_fill_loops);
-    wf_elementwise_loop *const *forms;
+    wf_elementwise_loop *forms[WF_LINE_FORMS] = {NULL};
     struct wf_computed_in in = {NULL, NULL};
+    bool found;
 
     WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     WF_NEED(k->out[0]->dtype == result, WEFT_ERR_DTYPE, "%s: gives %s, not %s", k->op,
             wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
-    if (dtype == WEFT_BOOL && !truth && !find_bool_kernel(&at)) return wf_fail_no_kernel(k, dtype);
-    forms = forms_for_dtype(dtype, at);
-    if (!forms[0] && wf_dtypes[dtype].size < wf_dtypes[wide].size) {
+    if (dtype == WEFT_BOOL && !truth && !find_bool_kernel(&entry.at))
+        return wf_fail_no_kernel(k, dtype);
+    found = find_forms(dtype, entry, forms);
+    if (!found && wf_dtypes[dtype].size < wf_dtypes[wide].size) {
         in.load = casts->cast[dtype][wide];
         in.store = truth ? NULL : casts->cast[wide][dtype];
-        forms = forms_for_dtype(wide, at);
+        found = find_forms(wide, entry, forms);
     }
-    if (!forms[0]) return wf_fail_no_kernel(k, dtype);
-    return wf_elementwise_prepare_in(k, forms, binary && forms[WF_LINE_B_ONE], in);
+    if (!found) return wf_fail_no_kernel(k, dtype);
+    return wf_elementwise_prepare_forms(k, forms, in);
 }
 
-#define PREPARE(name, binary, truth)                                                               \
+#define PREPARE(name, n_forms, truth)                                                              \
     weft_status wf_cpu_##name(struct wf_kernel_call *k)                                            \
     {                                                                                              \
-        return prepare_pointwise(k, offsetof(struct wf_pointwise, name), binary, truth);           \
+        struct table_entry entry = {offsetof(struct wf_pointwise, name), n_forms};                 \
+                                                                                                   \
+        return prepare_pointwise(k, entry, truth);                                                 \
     }
-#define WF_UNARY(name, ...) PREPARE(name, false, false) PREPARE(name##_grad, false, false)
-#define WF_UNARY_BY_OPS(name, ...) PREPARE(name, false, false)
-#define WF_BINARY(name, ...) PREPARE(name, true, false)
-#define WF_TERNARY(name, ...) PREPARE(name, false, false)
-#define WF_WHOLE_BINARY(name, ...) PREPARE(name, true, false)
-#define WF_COMPARE(name, ...) PREPARE(name, true, true)
-#define WF_TEST(name, ...) PREPARE(name, false, true)
+#define WF_UNARY(name, ...) PREPARE(name, 1, false) PREPARE(name##_grad, 1, false)
+#define WF_UNARY_BY_OPS(name, ...) PREPARE(name, 1, false)
+#define WF_BINARY(name, ...) PREPARE(name, WF_LINE_FORMS, false)
+#define WF_TERNARY(name, ...) PREPARE(name, WF_LINE_FORMS, false)
+#define WF_WHOLE_BINARY(name, ...) PREPARE(name, WF_LINE_FORMS, false)
+#define WF_COMPARE(name, ...) PREPARE(name, WF_LINE_FORMS, true)
+#define WF_TEST(name, ...) PREPARE(name, 1, true)
 #include "kernels/pointwise.def"
 
 weft_status wf_cpu_where(struct wf_kernel_call *k)
@@ -97,11 +110,11 @@ weft_status wf_cpu_where(struct wf_kernel_call *k)
             wf_dtypes[k->in[0]->dtype].name);
     WF_TRY(wf_check_input_dtypes(k, 1, dtype));
     return wf_elementwise_prepare(
-        k, &WF_ISA_PICK(wf_cast_where_fill_loops)->where[wf_dtypes[dtype].size], false);
+        k, WF_ISA_PICK(wf_cast_where_fill_loops)->where[wf_dtypes[dtype].size]);
 }
 
 weft_status wf_cpu_cast(struct wf_kernel_call *k)
 {
     return wf_elementwise_prepare(
-        k, &WF_ISA_PICK(wf_cast_where_fill_loops)->cast[k->in[0]->dtype][k->out[0]->dtype], false);
+        k, WF_ISA_PICK(wf_cast_where_fill_loops)->cast[k->in[0]->dtype][k->out[0]->dtype]);
 }

@@ -8,8 +8,8 @@
 struct wf_pointwise {
 #define WF_UNARY(name, ...) wf_elementwise_loop *name, *name##_grad;
 #define WF_UNARY_BY_OPS(name, ...) wf_elementwise_loop *name;
-#define WF_BINARY(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS]; /* or the first alone */
-#define WF_TERNARY(name, ...) wf_elementwise_loop *name;
+#define WF_BINARY(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS];  /* or the first alone */
+#define WF_TERNARY(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS]; /* without FIRST_ONE */
 #define WF_WHOLE_BINARY(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS];
 #define WF_COMPARE(name, ...) wf_elementwise_loop *name[WF_LINE_FORMS];
 #define WF_TEST(name, ...) wf_elementwise_loop *name;

@@ -2,7 +2,7 @@
 #define WF_TYPE_BF16
 #include "kernels/cpu/isa/element_type.h"
 
-#include "kernels/cpu/isa/pointwise/bf16_functions.h"
+#include "kernels/cpu/isa/pointwise/bf16_pairs.h"
 
 #undef WF_STORE
 #undef WF_SCALAR
