@@ -12,16 +12,17 @@ namespace
 
 enum {
     MOST_BLOCKS = 512, /* each reads the parameters; enough for all multiprocessors */
+    MOST_BLOCKS_OF_SHORT_ROWS = 2048, /* whose threads have few registers, so more of them run */
     MOST_SHARED =
         47 * 1024 /* bytes of parameters: what a block may have without asking, less the sums */
 };
 
 /* Weight and bias are in shared memory, which a block fills once for all its rows. */
-template <class E, bool centred, bool packed>
+template <class E, int packs, bool centred, bool packed>
 __global__ void __launch_bounds__(NORM_THREADS, 1) norm_in_registers(norm_operands<E> p)
 {
     typedef real<E> T;
-    typedef row_part<E, NORM_PACKS, packed> part;
+    typedef row_part<E, packs, packed> part;
     GPU_SHARED(T, shared, [NORM_WARPS]);
     GPU_DYNAMIC_SHARED(E, weight);
     int n = (int)p.rows.n;
@@ -51,9 +52,9 @@ __global__ void __launch_bounds__(NORM_THREADS, 1) norm_in_registers(norm_operan
         if (!have) continue;
         for (int i = 0; i < part::n; i++) v.at[i] = (v.at[i] - mean) * rstd;
         if (p.weight)
-            for_kept<E, NORM_PACKS, packed>(weight, n, [&](int i, E w) { v.at[i] *= to_real(w); });
+            for_kept<E, packs, packed>(weight, n, [&](int i, E w) { v.at[i] *= to_real(w); });
         if (centred && p.bias)
-            for_kept<E, NORM_PACKS, packed>(bias, n, [&](int i, E b) { v.at[i] += to_real(b); });
+            for_kept<E, packs, packed>(bias, n, [&](int i, E b) { v.at[i] += to_real(b); });
         v.store(p.y + map_offset(p.rows.outer[0], r), n, p.rows.step[0]);
         if (threadIdx.x) continue;
         if (centred && p.mean) p.mean[r] = mean;
@@ -104,18 +105,31 @@ struct norm_plan {
     int64_t weight_step, bias_step;
 };
 
+/* False where a group of threads or shared memory has no room for a row or its parameters. */
+template <class E, int packs, bool centred>
+bool launch_in_registers(const wf_kernel_call *k, const norm_operands<E> &o)
+{
+    int threads = row_part<E, packs, true>::threads(o.rows.n);
+    size_t parameters =
+        (size_t)((o.weight != NULL) + (o.bias != NULL)) * (size_t)o.rows.n * sizeof(E);
+    dim3 block = norm_block(threads);
+    int64_t blocks = (o.rows.count + block.y - 1) / block.y,
+            most = packs < NORM_PACKS ? MOST_BLOCKS_OF_SHORT_ROWS : MOST_BLOCKS;
+
+    if (threads > NORM_THREADS || parameters > MOST_SHARED) return false;
+    WF_CUDA_LAUNCH(k,
+                   (o.rows.packed ? norm_in_registers<E, packs, centred, true>
+                                  : norm_in_registers<E, packs, centred, false>),
+                   (unsigned)(blocks < most ? blocks : most), block, parameters, o);
+    return true;
+}
+
 template <class E, bool centred>
 void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
               const wf_scalars *scalars)
 {
     const norm_plan *p = (const norm_plan *)k->prep;
-    int threads = row_part<E, NORM_PACKS, true>::threads(p->rows.n), rstd = centred ? 2 : 1;
-    size_t parameters;
-    dim3 block = norm_block(threads);
-    unsigned blocks =
-        blocks_for(p->rows.count < MOST_BLOCKS * (int64_t)block.y ? p->rows.count
-                                                                  : MOST_BLOCKS * (int64_t)block.y,
-                   block.y);
+    int rstd = centred ? 2 : 1;
     norm_operands<E> o = {};
 
     o.rows = p->rows;
@@ -129,15 +143,12 @@ void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
     if (k->n_out > rstd && k->out[rstd]) o.rstd = (real<E> *)out[rstd];
     o.eps = (real<E>)scalars->s[0];
     o.rows.packed = norm_is_packed(o);
-    parameters = (size_t)((o.weight != NULL) + (o.bias != NULL)) * (size_t)o.rows.n * sizeof(E);
-    if (threads <= NORM_THREADS && parameters <= MOST_SHARED)
-        WF_CUDA_LAUNCH(k,
-                       (o.rows.packed ? norm_in_registers<E, centred, true>
-                                      : norm_in_registers<E, centred, false>),
-                       blocks, block, parameters, o);
-    else
-        WF_CUDA_LAUNCH(k, (norm_of_long_rows<E, centred>), (unsigned)p->rows.count, NORM_THREADS, 0,
-                       o);
+    if (o.rows.n <= WARP * pack<E>::n) {
+        launch_in_registers<E, 1, centred>(k, o);
+        return;
+    }
+    if (launch_in_registers<E, NORM_PACKS, centred>(k, o)) return;
+    WF_CUDA_LAUNCH(k, (norm_of_long_rows<E, centred>), (unsigned)p->rows.count, NORM_THREADS, 0, o);
 }
 
 weft_status prepare_norm(wf_kernel_call *k, wf_kernel_run *const *runs)
