@@ -252,38 +252,59 @@ WT_UNIT(cat__joins_along_any_dim)
         }
 }
 
+/* x, the result, where x begins in it and how far apart its elements are. The rows of the second
+ * lie together, and what is between them is short or long. */
+static const struct {
+    int64_t small[3], large[3], before[3], step[3];
+} pads[] = {
+    {{2, 3, 4}, {5, 4, 9}, {1, 0, 2}, {3, 1, 2}},
+    {{2, 3, 70}, {4, 9, 75}, {1, 2, 3}, {2, 3, 1}},
+    {{2, 3, 70}, {2, 4, 70}, {0, 1, 0}, {1, 1, 1}},
+};
+enum { PADS = sizeof pads / sizeof *pads };
+
+/* What the result has at a place: x's element number `at`; -1: the value around. */
+static int64_t place_in_padded(int pad, int64_t place)
+{
+    int64_t at = 0, n[3];
+
+    for (int d = 2; d >= 0; place /= pads[pad].large[d--]) n[d] = place % pads[pad].large[d];
+    for (int d = 0; d < 3; d++) {
+        int64_t k = n[d] - pads[pad].before[d];
+
+        if (k < 0 || k % pads[pad].step[d] || k / pads[pad].step[d] >= pads[pad].small[d])
+            return -1;
+        at = at * pads[pad].small[d] + k / pads[pad].step[d];
+    }
+    return at;
+}
+
+static void check_pad(int pad, weft_dtype dtype, enum lie lie, double value)
+{
+    struct wf_scalars scalars = {.s = {value}};
+    union wf_op_attrs attrs = {.pad = {.size = {0}}};
+    struct operand x = operand_new(dtype, lie, 3, pads[pad].small);
+    struct operand y = operand_new(dtype, PLAIN, 3, pads[pad].large);
+
+    memcpy(attrs.pad.before, pads[pad].before, sizeof pads[pad].before);
+    memcpy(attrs.pad.size, pads[pad].large, sizeof pads[pad].large);
+    memcpy(attrs.pad.step, pads[pad].step, sizeof pads[pad].step);
+    operand_whole(&x, 3, 1);
+    call_with(wf_cpu_pad, &attrs, &y, 1, (struct operand *[]){&x}, &scalars);
+    expect_guards(&y);
+    for (int64_t i = 0; i < y.desc.numel; i++) {
+        int64_t at = place_in_padded(pad, i);
+
+        ck_assert(y.values[i] == (at < 0 ? value : x.values[at]));
+    }
+    OPERANDS_FREE(&x, &y);
+}
+
 WT_UNIT(pad__has_one_value_around_and_between)
 {
-    static const int64_t small[] = {2, 3, 4}, large[] = {5, 4, 9};
-    static const int64_t before[] = {1, 0, 2}, step[] = {3, 1, 2};
-
-    for (int c = 0; c < WEFT_C64 * LIES * 2; c++) {
-        weft_dtype dtype = (weft_dtype)(c % WEFT_C64);
-        struct wf_scalars scalars = {.s = {c / WEFT_C64 % 2}};
-        union wf_op_attrs attrs = {.pad = {.size = {0}}};
-        struct operand x = operand_new(dtype, nth_lie(c / WEFT_C64 / 2), 3, small), y;
-
-        memcpy(attrs.pad.before, before, sizeof before);
-        memcpy(attrs.pad.size, large, sizeof large);
-        memcpy(attrs.pad.step, step, sizeof step);
-        operand_whole(&x, 3, 1);
-        y = operand_new(dtype, PLAIN, 3, large);
-        call_with(wf_cpu_pad, &attrs, &y, 1, (struct operand *[]){&x}, &scalars);
-        expect_guards(&y);
-        for (int64_t i = 0; i < 5 * 4 * 9; i++) {
-            int64_t n[] = {i / 36, i / 9 % 4, i % 9}, at = 0;
-            bool inside = true;
-
-            for (int d = 0; d < 3; d++) {
-                int64_t k = n[d] - before[d];
-
-                inside &= k >= 0 && k % step[d] == 0 && k / step[d] < small[d];
-                at = at * small[d] + k / step[d];
-            }
-            ck_assert(y.values[i] == (inside ? x.values[at] : scalars.s[0]));
-        }
-        OPERANDS_FREE(&x, &y);
-    }
+    for (int c = 0; c < PADS * WEFT_C64 * LIES * 2; c++)
+        check_pad(c / 2 / LIES / WEFT_C64, (weft_dtype)(c / 2 / LIES % WEFT_C64), nth_lie(c / 2),
+                  c % 2);
 }
 
 WT_UNIT(band__keeps_what_is_near_the_diagonal)

@@ -6,11 +6,16 @@
 #include <string.h>
 
 #include "base/elements/dtype.h"
+#include "base/elements/stream_copy.h"
 #include "base/elements/strided_copy.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "kernels/cpu/pointwise/pointwise.h"
 #include "kernels/operands/operand_checks.h"
+
+/* LEAST_RUN: bytes of x's runs from which on what is between them is filled, not the whole output.
+ * Most of it is short: PATTERN bytes and less are copied from elements of the value. */
+enum { LEAST_RUN = 64, PATTERN = 128 };
 
 struct pad {
     struct wf_strided_copy copy;
@@ -20,19 +25,63 @@ struct pad {
     int64_t first;    /* bytes to the place of x's first element */
 };
 
+struct filling {
+    const struct pad *pad;
+    const struct wf_scalars *scalars;
+    const void *value; /* an element */
+    char pattern[PATTERN];
+    char *written; /* the output has what it shall have up to here */
+};
+
+/* With the value, up to `end`. */
+static inline void fill_to(struct filling *f, char *end)
+{
+    size_t bytes = (size_t)(end - f->written);
+
+    if (bytes <= PATTERN)
+        memcpy(f->written, f->pattern, bytes);
+    else
+        f->pad->fill((int64_t)bytes / f->pad->bytes, f->written, &f->value, f->scalars);
+}
+
+/* x's runs from the first to the last, as the output has them, each behind what comes before it. */
+static void fill_and_copy(struct filling *f, int loop, char *to, const char *from)
+{
+    const struct wf_strided_copy *copy = &f->pad->copy;
+
+    if (loop < copy->loops) {
+        for (int64_t i = 0; i < copy->count[loop]; i++)
+            fill_and_copy(f, loop + 1, to + i * copy->dst_step[loop],
+                          from + i * copy->src_step[loop]);
+        return;
+    }
+    fill_to(f, to);
+    if (copy->streamed)
+        wf_stream_copy(to, from, copy->run);
+    else
+        wf_copy_row(to, from, copy->run);
+    f->written = to + copy->run;
+}
+
 static void run_pad(const struct wf_kernel_call *k, void *const *out, const void *const *in,
                     const struct wf_scalars *scalars)
 {
     const struct pad *p = k->prep;
+    const void *x = in[0];
+    char *y = out[0];
     uint64_t element = 0;
-    const void *value = &element;
+    struct filling f = {.pad = p, .scalars = scalars, .value = &element, .written = y};
 
     if (scalars->s[0] != 0) p->store(&element, scalars->s[0]);
-    if (element)
-        p->fill(p->n, out[0], &value, scalars);
-    else
-        memset(out[0], 0, (size_t)(p->n * p->bytes));
-    wf_strided_copy_run(&p->copy, (char *)out[0] + p->first, in[0]);
+    if (p->copy.run < LEAST_RUN || p->copy.tiled || p->copy.transposed) {
+        p->fill(p->n, y, &f.value, scalars);
+        wf_strided_copy_run(&p->copy, y + p->first, x);
+        return;
+    }
+    p->fill(PATTERN / p->bytes, f.pattern, &f.value, scalars);
+    fill_and_copy(&f, 0, y + p->first, x);
+    fill_to(&f, y + p->n * p->bytes);
+    if (p->copy.streamed) wf_stream_end();
 }
 
 weft_status wf_cpu_pad(struct wf_kernel_call *k)
