@@ -185,12 +185,12 @@ static double memory_speed(int64_t bytes)
     return on_gpu ? device_copy_speed(bytes) : memcpy_speed(bytes);
 }
 
-/* large: compared with the memory's speed too. */
+/* large: compared with the memory's speed too, measured beside each row, since other programs take
+ * more or less of it from one second to the next. */
 static void measure(weft_dtype dtype, const struct size *size, bool large, const char *word,
                     double *least)
 {
     struct operands o = make_operands(dtype, size->bytes);
-    double memory = large ? memory_speed(size->bytes) : 0;
     char key[KEY];
 
     for (int i = 0; i < OPS; i++) {
@@ -200,7 +200,7 @@ static void measure(weft_dtype dtype, const struct size *size, bool large, const
         time = seconds_of(&ops[i], &o, false);
         bench_line(1e9 * time, "ns", "%s", key);
         if (large && ops[i].arrays) {
-            double share = ops[i].arrays * (double)size->bytes / time / memory;
+            double share = ops[i].arrays * (double)size->bytes / time / memory_speed(size->bytes);
 
             bench_line(share, "ratio", "%sops.bandwidth.%s.%s", on_gpu ? "gpu." : "", ops[i].name,
                        weft_dtype_name(dtype));

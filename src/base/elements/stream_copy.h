@@ -75,8 +75,20 @@ static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
     memcpy(y + i, x + i, bytes - i);
 }
 
-/** The same from the last line to the first, for rows that are read in falling order: the processor
- *  foresees what comes next where all reads fall. */
+/** How many rows before its turn a row's ends are asked for. */
+enum { WF_ENDS_AHEAD = 8 };
+
+/** Asks for the lines that a row of wf_stream_copy shares with what lies beside it: they are read
+ *  before they are written, and the writes behind them wait for that. */
+static inline void wf_ask_for_ends(const char *to, size_t bytes)
+{
+    __asm__ volatile(""); /* NOTE [empty asm] of prefetch.h */
+    if ((uintptr_t)to % WF_CACHE_LINE) __builtin_prefetch(to, 1);
+    if ((uintptr_t)(to + bytes) % WF_CACHE_LINE) __builtin_prefetch(to + bytes, 1);
+}
+
+/** As wf_stream_copy from the last line to the first, for rows that are read in falling order: the
+ * processor foresees what comes next where all reads fall. */
 static inline void wf_stream_copy_backward(void *to, const void *from, size_t bytes)
 {
     const char *x = from;
@@ -107,6 +119,8 @@ static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }
+enum { WF_ENDS_AHEAD = 8 };
+static inline void wf_ask_for_ends(const char *to, size_t bytes) { (void)to, (void)bytes; }
 static inline void wf_stream_copy_backward(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);

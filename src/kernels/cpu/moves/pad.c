@@ -56,10 +56,12 @@ static void fill_and_copy(struct filling *f, int loop, char *to, const char *fro
         return;
     }
     fill_to(f, to);
-    if (copy->streamed)
+    if (copy->streamed) {
+        wf_ask_for_ends(to + WF_ENDS_AHEAD * copy->dst_step[copy->loops - 1], copy->run);
         wf_stream_copy(to, from, copy->run);
-    else
+    } else {
         wf_copy_row(to, from, copy->run);
+    }
     f->written = to + copy->run;
 }
 
