@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elements/stream_copy.h"
+
 #define WF_LOOPS "kernels/cpu/isa/reduce.inc"
 #include "kernels/cpu/isa/each_number.inc"
 
