@@ -153,3 +153,24 @@ TILE_INLINE void multiply_tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk
 {
     multiply_tile_and_copy(kn, a, si, sk, b, ldb, c, ldc, add, NULL, TILE_NOTHING);
 }
+
+/** The same for half a tile: its first TILE_LANES columns. */
+TILE_INLINE void multiply_half_tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk,
+                                    const WF_T *b, int64_t ldb, WF_T *c, int64_t ldc, bool add)
+{
+    vec acc[TILE_MR];
+
+    TILE_UNROLL for (int i = 0; i < TILE_MR; i++) acc[i] = (vec){0};
+    TILE_UNROLL_SOME for (int64_t k = 0; k < kn; k++, a += sk, b += ldb)
+    {
+        vec right = vec_load(b);
+
+        TILE_UNROLL for (int i = 0; i < TILE_MR; i++) acc[i] += a[i * si] * right;
+    }
+    TILE_UNROLL for (int i = 0; i < TILE_MR; i++)
+    {
+        WF_T *to = c + i * ldc;
+
+        vec_store(to, add ? vec_load(to) + acc[i] : acc[i]);
+    }
+}
