@@ -260,8 +260,9 @@ static const struct {
     {{2, 3, 4}, {5, 4, 9}, {1, 0, 2}, {3, 1, 2}},
     {{2, 3, 70}, {4, 9, 75}, {1, 2, 3}, {2, 3, 1}},
     {{2, 3, 70}, {2, 4, 70}, {0, 1, 0}, {1, 1, 1}},
+    {{2, 1050, 1024}, {2, 1051, 1027}, {0, 1, 1}, {1, 1, 1}},
 };
-enum { PADS = sizeof pads / sizeof *pads };
+enum { LARGE_PAD = 3 };
 
 /* What the result has at a place: x's element number `at`; -1: the value around. */
 static int64_t place_in_padded(int pad, int64_t place)
@@ -302,10 +303,13 @@ static void check_pad(int pad, weft_dtype dtype, enum lie lie, double value)
 
 WT_UNIT(pad__has_one_value_around_and_between)
 {
-    for (int c = 0; c < PADS * WEFT_C64 * LIES * 2; c++)
+    for (int c = 0; c < LARGE_PAD * WEFT_C64 * LIES * 2; c++)
         check_pad(c / 2 / LIES / WEFT_C64, (weft_dtype)(c / 2 / LIES % WEFT_C64), nth_lie(c / 2),
                   c % 2);
 }
+
+/* More than 16 MiB of f64, whose rows begin anywhere in a line. */
+WT_UNIT(pad__rows_go_past_the_caches) { check_pad(LARGE_PAD, WEFT_F64, PLAIN, 0.5); }
 
 WT_UNIT(band__keeps_what_is_near_the_diagonal)
 {

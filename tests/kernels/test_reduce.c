@@ -100,4 +100,30 @@ WT_UNIT(max__passes_nan_on)
         }
 }
 
+/* Along rows and columns, of more elements than a vector has. */
+WT_UNIT(count__sees_zeros_of_either_sign_alone)
+{
+    static const double values[] = {0, -0.0, 1e-40, -1e-40, NAN, INFINITY, -1};
+    static const int64_t shape[] = {70, 70};
+    struct wf_scalars scalars = {.s = {1}};
+
+    EACH_ISA
+    for (int t = 0; t < FLOAT_DTYPES; t++)
+        for (uint32_t dims = 1; dims <= 2; dims++) {
+            struct operand x = operand_new(float_dtypes[t], PLAIN, 2, shape);
+            struct operand y = operand_new(WEFT_I64, PLAIN, 2,
+                                           (int64_t[]){dims == 1 ? 1 : 70, dims == 1 ? 70 : 1});
+            double want[70] = {0};
+
+            for (int i = 0; i < 70 * 70; i++) x.values[i] = values[(i / 70 + i % 70) % 7];
+            operand_write(&x);
+            operand_read(&x); /* 1e-40 may be 0 in the dtype */
+            for (int i = 0; i < 70 * 70; i++) want[dims == 1 ? i % 70 : i / 70] += x.values[i] != 0;
+            call_with(wf_cpu_count_nonzero, &(union wf_op_attrs){.reduce = {.dims = dims}}, &y, 1,
+                      (struct operand *[]){&x}, &scalars);
+            expect_near("count", &y, want, 0);
+            OPERANDS_FREE(&x, &y);
+        }
+}
+
 int main(void) { return wt_unit_main("reduce"); }

@@ -34,6 +34,9 @@ enum { WF_FAR_TABLE = 1 << 20 };
  *  stays in the last cache, where the next op reads it. */
 enum { WF_STREAM_LEAST = 16 << 20 };
 
+/** How many rows before its turn a row's ends are prefetched. */
+enum { WF_ENDS_AHEAD = 8 };
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 
@@ -75,12 +78,9 @@ static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
     memcpy(y + i, x + i, bytes - i);
 }
 
-/** How many rows before its turn a row's ends are asked for. */
-enum { WF_ENDS_AHEAD = 8 };
-
-/** Asks for the lines that a row of wf_stream_copy shares with what lies beside it: they are read
+/** Prefetches the lines that a row of wf_stream_copy shares with what lies beside it: they are read
  *  before they are written, and the writes behind them wait for that. */
-static inline void wf_ask_for_ends(const char *to, size_t bytes)
+static inline void wf_prefetch_row_ends(const char *to, size_t bytes)
 {
     __asm__ volatile(""); /* NOTE [empty asm] of prefetch.h */
     if ((uintptr_t)to % WF_CACHE_LINE) __builtin_prefetch(to, 1);
@@ -119,8 +119,7 @@ static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }
-enum { WF_ENDS_AHEAD = 8 };
-static inline void wf_ask_for_ends(const char *to, size_t bytes) { (void)to, (void)bytes; }
+static inline void wf_prefetch_row_ends(const char *to, size_t bytes) { (void)to, (void)bytes; }
 static inline void wf_stream_copy_backward(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);

@@ -13,8 +13,8 @@
 #include "kernels/cpu/pointwise/pointwise.h"
 #include "kernels/operands/operand_checks.h"
 
-/* LEAST_RUN: bytes of x's runs from which on what is between them is filled, not the whole output.
- * Most of it is short: PATTERN bytes and less are copied from elements of the value. */
+/* x's runs of LEAST_RUN bytes and more are copied one by one, and only what is between them is
+ * filled; gaps of up to PATTERN bytes from elements of the value that lie ready. */
 enum { LEAST_RUN = 64, PATTERN = 128 };
 
 struct pad {
@@ -30,7 +30,7 @@ struct filling {
     const struct wf_scalars *scalars;
     const void *value; /* an element */
     char pattern[PATTERN];
-    char *written; /* the output has what it shall have up to here */
+    char *written; /* the output is complete up to here */
 };
 
 /* With the value, up to `end`. */
@@ -57,7 +57,7 @@ static void fill_and_copy(struct filling *f, int loop, char *to, const char *fro
     }
     fill_to(f, to);
     if (copy->streamed) {
-        wf_ask_for_ends(to + WF_ENDS_AHEAD * copy->dst_step[copy->loops - 1], copy->run);
+        wf_prefetch_row_ends(to + WF_ENDS_AHEAD * copy->dst_step[copy->loops - 1], copy->run);
         wf_stream_copy(to, from, copy->run);
     } else {
         wf_copy_row(to, from, copy->run);

@@ -144,7 +144,7 @@ void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
     o.eps = (real<E>)scalars->s[0];
     o.rows.packed = norm_is_packed(o);
     if (o.rows.n <= WARP * pack<E>::n) {
-        launch_in_registers<E, 1, centred>(k, o);
+        launch_in_registers<E, 1, centred>(k, o); /* one warp, at most 1 KiB of parameters */
         return;
     }
     if (launch_in_registers<E, NORM_PACKS, centred>(k, o)) return;

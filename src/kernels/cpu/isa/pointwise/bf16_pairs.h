@@ -16,19 +16,20 @@
                                                                                                    \
     (void)xs, (void)xs##_one;
 
-/* By ia, ib and ic of pointwise.inc. */
+/* _i: of an array, _0: of the one element that repeats, as ia, ib and ic in pointwise.inc. ODD: of
+ * the element that is left. */
 #define LOW_i(xs) WF_LOW_HALF(xs[i])
 #define HIGH_i(xs) WF_HIGH_HALF(xs[i])
-#define LAST_i(xs) WF_LOAD(((const WF_E *)xs)[n - 1])
+#define ODD_i(xs) WF_LOAD(((const WF_E *)xs)[n - 1])
 #define LOW_0(xs) xs##_one
 #define HIGH_0(xs) xs##_one
-#define LAST_0(xs) xs##_one
+#define ODD_0(xs) xs##_one
 
-#define LOOP_OVER_PAIRS(low, high, last)                                                           \
+#define LOOP_OVER_PAIRS(low, high, odd)                                                            \
     wf_element_pair *ys = out;                                                                     \
                                                                                                    \
     _Pragma("omp simd") for (int64_t i = 0; i < n / 2; i++) ys[i] = bf16_pair(low, high);          \
-    if (n % 2) ((WF_E *)out)[n - 1] = WF_STORE(last);
+    if (n % 2) ((WF_E *)out)[n - 1] = WF_STORE(odd);
 
 #define UNARY_LINE(name, value)                                                                    \
     static inline float name##_of_f32(float x, float s, float t, float u)                          \
@@ -41,7 +42,7 @@
         PAIRS(xs, 0)                                                                               \
         SCALARS                                                                                    \
         LOOP_OVER_PAIRS(name##_of_f32(LOW_i(xs), s, t, u), name##_of_f32(HIGH_i(xs), s, t, u),     \
-                        name##_of_f32(LAST_i(xs), s, t, u))                                        \
+                        name##_of_f32(ODD_i(xs), s, t, u))                                         \
     }
 
 #define GRAD_LINE(name, value)                                                                     \
@@ -57,7 +58,7 @@
         SCALARS                                                                                    \
         LOOP_OVER_PAIRS(name##_grad_of_f32(LOW_i(ds), LOW_i(zs), s, t, u),                         \
                         name##_grad_of_f32(HIGH_i(ds), HIGH_i(zs), s, t, u),                       \
-                        name##_grad_of_f32(LAST_i(ds), LAST_i(zs), s, t, u))                       \
+                        name##_grad_of_f32(ODD_i(ds), ODD_i(zs), s, t, u))                         \
     }
 
 #define BINARY_LINE(function, name, ia, ib)                                                        \
@@ -68,7 +69,7 @@
         (void)scalars;                                                                             \
         LOOP_OVER_PAIRS(name##_of_f32(LOW_##ia(as), LOW_##ib(bs)),                                 \
                         name##_of_f32(HIGH_##ia(as), HIGH_##ib(bs)),                               \
-                        name##_of_f32(LAST_##ia(as), LAST_##ib(bs)))                               \
+                        name##_of_f32(ODD_##ia(as), ODD_##ib(bs)))                                 \
     }
 #define BINARY_LINES(name, value)                                                                  \
     static inline float name##_of_f32(float a, float b) { return value; }                          \
@@ -85,7 +86,7 @@
         SCALARS                                                                                    \
         LOOP_OVER_PAIRS(name##_of_f32(LOW_i(as), LOW_i(bs), LOW_##ic(cs), s),                      \
                         name##_of_f32(HIGH_i(as), HIGH_i(bs), HIGH_##ic(cs), s),                   \
-                        name##_of_f32(LAST_i(as), LAST_i(bs), LAST_##ic(cs), s))                   \
+                        name##_of_f32(ODD_i(as), ODD_i(bs), ODD_##ic(cs), s))                      \
     }
 #define TERNARY_LINES(name, value)                                                                 \
     static inline float name##_of_f32(float a, float b, float c, float s)                          \

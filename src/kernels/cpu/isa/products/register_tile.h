@@ -154,6 +154,8 @@ TILE_INLINE void multiply_tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk
     multiply_tile_and_copy(kn, a, si, sk, b, ldb, c, ldc, add, NULL, TILE_NOTHING);
 }
 
+_Static_assert(TILE_NV == 2, "half a tile is one vector wide");
+
 /** The same for half a tile: its first TILE_LANES columns. */
 TILE_INLINE void multiply_half_tile(int64_t kn, const WF_T *a, int64_t si, int64_t sk,
                                     const WF_T *b, int64_t ldb, WF_T *c, int64_t ldc, bool add)
