@@ -487,6 +487,7 @@ WT_UNIT(not_a_number__is_passed_on)
         }
 }
 
+#ifndef WT_CUDA_HOST /* threads of a GPU have one element like another */
 /* ---- special values: the last elements of a line are computed otherwise than those of its vectors
  * ---- */
 
@@ -544,5 +545,6 @@ WT_UNIT(special_values__do_not_depend_on_their_place)
                               last, alone);
             }
 }
+#endif
 
 int main(void) { return wt_unit_main("pointwise"); }
