@@ -4,7 +4,8 @@
 static const struct sizes norm_shapes[] = {
     {1, {1}},       {1, {33}},       {2, {8, 8}},        {2, {0, 5}},     {2, {70, 33}},
     {2, {3, 768}},  {3, {2, 40, 7}}, {4, {2, 3, 2, 65}}, {3, {2, 0, 7}},  {2, {3, 1}},
-    {2, {3, 8200}}, {2, {600, 8}},   {2, {2, 7000}},     {2, {2, 12288}},
+    {2, {3, 8200}}, {2, {600, 8}},   {2, {2, 7000}},     {2, {2, 12288}}, {2, {3, 64}},
+    {2, {3, 128}},  {2, {3, 132}},   {2, {3, 255}},      {2, {3, 256}},   {2, {3, 264}},
 };
 enum { NORM_SHAPES = sizeof norm_shapes / sizeof *norm_shapes };
 
@@ -170,6 +171,7 @@ WT_UNIT(norms__of_many_rows)
     EACH_ISA
     {
         check_forward(true, WEFT_F32, PLAIN, &many, true);
+        check_forward(true, WEFT_F32, PLAIN, &most, true);
         check_grad(true, WEFT_BF16, PLAIN, &wide, 2);
         check_grad(false, WEFT_F32, PLAIN, &most, 1);
     }
