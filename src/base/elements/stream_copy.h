@@ -34,9 +34,6 @@ enum { WF_FAR_TABLE = 1 << 20 };
  *  stays in the last cache, where the next op reads it. */
 enum { WF_STREAM_LEAST = 16 << 20 };
 
-/** How many rows before its turn a row's ends are prefetched. */
-enum { WF_ENDS_AHEAD = 8 };
-
 #if defined(__SSE2__)
 #include <emmintrin.h>
 
@@ -78,15 +75,6 @@ static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
     memcpy(y + i, x + i, bytes - i);
 }
 
-/** Prefetches the lines that a row of wf_stream_copy shares with what lies beside it: they are read
- *  before they are written, and the writes behind them wait for that. */
-static inline void wf_prefetch_row_ends(const char *to, size_t bytes)
-{
-    __asm__ volatile(""); /* NOTE [empty asm] of prefetch.h */
-    if ((uintptr_t)to % WF_CACHE_LINE) __builtin_prefetch(to, 1);
-    if ((uintptr_t)(to + bytes) % WF_CACHE_LINE) __builtin_prefetch(to + bytes, 1);
-}
-
 /** As wf_stream_copy from the last line to the first, for rows that are read in falling order: the
  * processor foresees what comes next where all reads fall. */
 static inline void wf_stream_copy_backward(void *to, const void *from, size_t bytes)
@@ -119,10 +107,22 @@ static inline void wf_stream_copy(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }
-static inline void wf_prefetch_row_ends(const char *to, size_t bytes) { (void)to, (void)bytes; }
 static inline void wf_stream_copy_backward(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }
 static inline void wf_stream_end(void) {}
 #endif
+
+/** wf_stream_copy of one of the rows of a result, which lie `step` bytes apart. Lines that a row
+ *  shares with what lies beside it are read before they are written, and the writes behind them
+ *  wait for that: those of a later row are prefetched. */
+static inline void wf_stream_row(char *to, const char *from, size_t bytes, int64_t step)
+{
+    enum { ROWS_AHEAD_OF_WRITES = 8 };
+    const char *later = to + ROWS_AHEAD_OF_WRITES * step;
+
+    if ((uintptr_t)later % WF_CACHE_LINE) __builtin_prefetch(later, 1);
+    if ((uintptr_t)(later + bytes) % WF_CACHE_LINE) __builtin_prefetch(later + bytes, 1);
+    wf_stream_copy(to, from, bytes);
+}

@@ -160,10 +160,9 @@ static void stream_rows(const struct wf_strided_copy *c, char *dst, const char *
 {
     int last = c->loops - 1;
 
-    for (int64_t i = 0; i < c->count[last]; i++) {
-        wf_prefetch_row_ends(dst + (i + WF_ENDS_AHEAD) * c->dst_step[last], c->run);
-        wf_stream_copy(dst + i * c->dst_step[last], src + i * c->src_step[last], c->run);
-    }
+    for (int64_t i = 0; i < c->count[last]; i++)
+        wf_stream_row(dst + i * c->dst_step[last], src + i * c->src_step[last], c->run,
+                      c->dst_step[last]);
 }
 
 static inline void copy_inner_loops(const struct wf_strided_copy *c, char *dst, const char *src,

@@ -34,7 +34,7 @@ struct filling {
 };
 
 /* With the value, up to `end`. */
-static inline void fill_to(struct filling *f, char *end)
+static inline void fill_gap_up_to(struct filling *f, char *end)
 {
     size_t bytes = (size_t)(end - f->written);
 
@@ -45,23 +45,21 @@ static inline void fill_to(struct filling *f, char *end)
 }
 
 /* x's runs from the first to the last, as the output has them, each behind what comes before it. */
-static void fill_and_copy(struct filling *f, int loop, char *to, const char *from)
+static void copy_runs_and_fill_gaps(struct filling *f, int loop, char *to, const char *from)
 {
     const struct wf_strided_copy *copy = &f->pad->copy;
 
     if (loop < copy->loops) {
         for (int64_t i = 0; i < copy->count[loop]; i++)
-            fill_and_copy(f, loop + 1, to + i * copy->dst_step[loop],
-                          from + i * copy->src_step[loop]);
+            copy_runs_and_fill_gaps(f, loop + 1, to + i * copy->dst_step[loop],
+                                    from + i * copy->src_step[loop]);
         return;
     }
-    fill_to(f, to);
-    if (copy->streamed) {
-        wf_prefetch_row_ends(to + WF_ENDS_AHEAD * copy->dst_step[copy->loops - 1], copy->run);
-        wf_stream_copy(to, from, copy->run);
-    } else {
+    fill_gap_up_to(f, to);
+    if (copy->streamed)
+        wf_stream_row(to, from, copy->run, copy->dst_step[copy->loops - 1]);
+    else
         wf_copy_row(to, from, copy->run);
-    }
     f->written = to + copy->run;
 }
 
@@ -81,8 +79,8 @@ static void run_pad(const struct wf_kernel_call *k, void *const *out, const void
         return;
     }
     p->fill(PATTERN / p->bytes, f.pattern, &f.value, scalars);
-    fill_and_copy(&f, 0, y + p->first, x);
-    fill_to(&f, y + p->n * p->bytes);
+    copy_runs_and_fill_gaps(&f, 0, y + p->first, x);
+    fill_gap_up_to(&f, y + p->n * p->bytes);
     if (p->copy.streamed) wf_stream_end();
 }
 

@@ -160,8 +160,8 @@ static void run_lines_in_blocks(const struct wf_kernel_call *k, void *const *out
 }
 
 /* A repeated element is read as one where the line function has a form for that. */
-static enum wf_elementwise_form choose_form(struct lines *p, int n_in,
-                                            wf_elementwise_loop *const *forms)
+static enum wf_elementwise_form choose_broadcast_form(struct lines *p, int n_in,
+                                                      wf_elementwise_loop *const *forms)
 {
     if (p->n == 1) return WF_LINE_FULL;
     if (forms[WF_LINE_LAST_ONE] && p->stride[n_in] == 0)
@@ -174,12 +174,12 @@ weft_status wf_elementwise_prepare(struct wf_kernel_call *k, wf_elementwise_loop
 {
     wf_elementwise_loop *const forms[WF_LINE_FORMS] = {line};
 
-    return wf_elementwise_prepare_forms(k, forms, (struct wf_computed_in){0});
+    return wf_elementwise_prepare_broadcast(k, forms, (struct wf_computed_in){0});
 }
 
-weft_status wf_elementwise_prepare_forms(struct wf_kernel_call *k,
-                                         wf_elementwise_loop *const forms[WF_LINE_FORMS],
-                                         struct wf_computed_in wide)
+weft_status wf_elementwise_prepare_broadcast(struct wf_kernel_call *k,
+                                             wf_elementwise_loop *const forms[WF_LINE_FORMS],
+                                             struct wf_computed_in wide)
 {
     const struct wf_tensor_desc *y = k->out[0];
     struct wf_operand_strides operands[WF_MAX_OPERANDS];
@@ -198,7 +198,7 @@ weft_status wf_elementwise_prepare_forms(struct wf_kernel_call *k,
         p->stride[i] = line.step[i] / operands[i].bytes;
     }
     p->wide = wide;
-    p->line = forms[choose_form(p, k->n_in, forms)];
+    p->line = forms[choose_broadcast_form(p, k->n_in, forms)];
     for (int i = 1; i <= k->n_in; i++) {
         p->gathered[i] = p->stride[i] != 1 && p->n != 1 && !p->one[i];
         blocks |= p->gathered[i];

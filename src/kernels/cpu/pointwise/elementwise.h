@@ -27,11 +27,11 @@ struct wf_computed_in {
     wf_elementwise_loop *load, *store;
 };
 
-/** The same with `forms`, NULL where there is none but for the first, and lines for another type.
- */
-weft_status wf_elementwise_prepare_forms(struct wf_kernel_call *k,
-                                         wf_elementwise_loop *const forms[WF_LINE_FORMS],
-                                         struct wf_computed_in wide);
+/** The same with a line function per form (NULL: none; FULL has to be there), computed in another
+ *  type where `wide` says so. */
+weft_status wf_elementwise_prepare_broadcast(struct wf_kernel_call *k,
+                                             wf_elementwise_loop *const forms[WF_LINE_FORMS],
+                                             struct wf_computed_in wide);
 
 /** "op: no CPU kernel for f32" */
 weft_status wf_fail_no_kernel(const struct wf_kernel_call *k, uint8_t dtype);

@@ -40,8 +40,8 @@ struct table_entry {
 };
 
 /* False where the type has none. */
-static bool find_forms(uint8_t dtype, struct table_entry entry,
-                       wf_elementwise_loop *forms[WF_LINE_FORMS])
+static bool find_line_functions(uint8_t dtype, struct table_entry entry,
+                                wf_elementwise_loop *forms[WF_LINE_FORMS])
 {
     const char *loops = (const char *)loops_for_dtype(dtype);
 
@@ -76,14 +76,14 @@ static weft_status prepare_pointwise(struct wf_kernel_call *k, struct table_entr
             wf_dtypes[result].name, wf_dtypes[k->out[0]->dtype].name);
     if (dtype == WEFT_BOOL && !truth && !find_bool_kernel(&entry.at))
         return wf_fail_no_kernel(k, dtype);
-    found = find_forms(dtype, entry, forms);
+    found = find_line_functions(dtype, entry, forms);
     if (!found && wf_dtypes[dtype].size < wf_dtypes[wide].size) {
         in.load = casts->cast[dtype][wide];
         in.store = truth ? NULL : casts->cast[wide][dtype];
-        found = find_forms(wide, entry, forms);
+        found = find_line_functions(wide, entry, forms);
     }
     if (!found) return wf_fail_no_kernel(k, dtype);
-    return wf_elementwise_prepare_forms(k, forms, in);
+    return wf_elementwise_prepare_broadcast(k, forms, in);
 }
 
 #define PREPARE(name, n_forms, truth)                                                              \

@@ -107,20 +107,21 @@ struct norm_plan {
 
 /* False where a group of threads or shared memory has no room for a row or its parameters. */
 template <class E, int packs, bool centred>
-bool launch_in_registers(const wf_kernel_call *k, const norm_operands<E> &o)
+bool launch_norm_in_registers(const wf_kernel_call *k, const norm_operands<E> &o)
 {
     int threads = row_part<E, packs, true>::threads(o.rows.n);
     size_t parameters =
         (size_t)((o.weight != NULL) + (o.bias != NULL)) * (size_t)o.rows.n * sizeof(E);
     dim3 block = norm_block(threads);
-    int64_t blocks = (o.rows.count + block.y - 1) / block.y,
-            most = packs < NORM_PACKS ? MOST_BLOCKS_OF_SHORT_ROWS : MOST_BLOCKS;
+    int64_t most =
+        (packs < NORM_PACKS ? MOST_BLOCKS_OF_SHORT_ROWS : MOST_BLOCKS) * (int64_t)block.y;
 
     if (threads > NORM_THREADS || parameters > MOST_SHARED) return false;
     WF_CUDA_LAUNCH(k,
                    (o.rows.packed ? norm_in_registers<E, packs, centred, true>
                                   : norm_in_registers<E, packs, centred, false>),
-                   (unsigned)(blocks < most ? blocks : most), block, parameters, o);
+                   blocks_for(o.rows.count < most ? o.rows.count : most, block.y), block,
+                   parameters, o);
     return true;
 }
 
@@ -144,10 +145,10 @@ void run_norm(const wf_kernel_call *k, void *const *out, const void *const *in,
     o.eps = (real<E>)scalars->s[0];
     o.rows.packed = norm_is_packed(o);
     if (o.rows.n <= WARP * pack<E>::n) {
-        launch_in_registers<E, 1, centred>(k, o); /* one warp, at most 1 KiB of parameters */
+        launch_norm_in_registers<E, 1, centred>(k, o); /* one warp, at most 1 KiB of parameters */
         return;
     }
-    if (launch_in_registers<E, NORM_PACKS, centred>(k, o)) return;
+    if (launch_norm_in_registers<E, NORM_PACKS, centred>(k, o)) return;
     WF_CUDA_LAUNCH(k, (norm_of_long_rows<E, centred>), (unsigned)p->rows.count, NORM_THREADS, 0, o);
 }
 
