@@ -191,8 +191,10 @@ static void describe(char *text, size_t room) { snprintf(text, room, "fenced hos
 
 static struct wf_device_memory memory(void)
 {
-    return (struct wf_device_memory){(int64_t)(fenced_total() - fenced_used()),
-                                     (int64_t)fenced_total()};
+    size_t used, total;
+
+    fenced_count(&used, &total);
+    return (struct wf_device_memory){(int64_t)(total - used), (int64_t)total};
 }
 
 static bool pin(void *host, size_t bytes)

@@ -36,10 +36,11 @@ static void end_program(const char *what, const void *p)
 static void open_memory(void)
 {
     const char *mib = getenv("WEFT_TEST_DEVICE_MIB");
-    int fd = memfd_create("weft-test-device", MFD_CLOEXEC);
     void *device, *host;
+    int fd;
 
     if (memory.device) return;
+    fd = memfd_create("weft-test-device", MFD_CLOEXEC);
     memory.limit = mib ? (size_t)strtoul(mib, NULL, 10) << 20 : SPACE;
     if (fd < 0 || ftruncate(fd, (off_t)SPACE) != 0) end_program("cannot make device memory", NULL);
     device = mmap(NULL, SPACE, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -98,9 +99,14 @@ void *fenced_open(const void *p)
     return memory.host + offset;
 }
 
-size_t fenced_total(void) { return memory.limit; }
-
-size_t fenced_used(void) { return memory.used; }
+void fenced_count(size_t *used, size_t *total)
+{
+    pthread_mutex_lock(&memory.lock);
+    open_memory();
+    *used = memory.used;
+    *total = memory.limit;
+    pthread_mutex_unlock(&memory.lock);
+}
 
 void pinned_add(void *host, size_t bytes)
 {

@@ -16,8 +16,8 @@ void fenced_unmap(void *p, size_t bytes);
  * with a sentence; NULL stays. */
 void *fenced_open(const void *p);
 
-size_t fenced_total(void);
-size_t fenced_used(void);
+/** Bytes, of all ranks together, at one moment. */
+void fenced_count(size_t *used, size_t *total);
 
 /** Host memory that was pinned; a copy from or to other memory ends the program with a sentence. */
 void pinned_add(void *host, size_t bytes);
