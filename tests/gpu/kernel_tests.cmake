@@ -28,6 +28,7 @@ set(subjects
     rotary_swiglu
     scan
     softmax
+    ternary
     topk
     vmath
     xent)

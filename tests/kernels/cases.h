@@ -17,6 +17,28 @@ static const struct sizes some_shapes[] = {
 };
 enum { SHAPES = sizeof some_shapes / sizeof *some_shapes };
 
+/* Shapes that broadcast against each other, and to what. */
+static const struct {
+    struct sizes a, b, y;
+} pairs[] = {
+    {{0, {0}}, {0, {0}}, {0, {0}}},
+    {{1, {37}}, {1, {37}}, {1, {37}}},
+    {{1, {37}}, {0, {0}}, {1, {37}}},
+    {{0, {0}}, {1, {37}}, {1, {37}}},
+    {{2, {5, 33}}, {1, {33}}, {2, {5, 33}}},
+    {{1, {33}}, {2, {5, 33}}, {2, {5, 33}}},
+    {{2, {5, 33}}, {2, {5, 1}}, {2, {5, 33}}},
+    {{2, {5, 1}}, {2, {1, 33}}, {2, {5, 33}}},
+    {{3, {2, 3, 4}}, {3, {2, 1, 4}}, {3, {2, 3, 4}}},
+    {{3, {2, 1, 300}}, {2, {3, 1}}, {3, {2, 3, 300}}},
+    {{3, {3, 2, 64}}, {1, {64}}, {3, {3, 2, 64}}},
+    {{3, {3, 1, 64}}, {3, {3, 2, 1}}, {3, {3, 2, 64}}},
+    {{2, {0, 4}}, {1, {4}}, {2, {0, 4}}},
+};
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+enum { DTYPES = WEFT_C64 }; /* but for complex numbers */
+
 /** All the ways to lie in memory, one after the other. */
 static inline enum lie nth_lie(int i) { return (enum lie)(i % LIES); }
 

@@ -72,12 +72,14 @@ WT_UNIT(attention__scores_beyond_every_sum_have_gradients)
     }
 }
 
-/* lse against the plain one, relative to its size. */
+/* lse against the plain one, relative to its size; -inf of a query that sees no key. */
 static void expect_lse_relative(const struct run *r)
 {
-    for (int64_t i = 0; i < r->lse.desc.numel; i++)
-        ck_assert_double_le(fabs(r->lse.values[i] - r->plain.lse[i]),
-                            1e-6 * (1 + fabs(r->plain.lse[i])));
+    for (int64_t i = 0; i < r->lse.desc.numel; i++) {
+        double want = r->plain.lse[i], got = r->lse.values[i];
+
+        ck_assert(isinf(want) ? got == want : fabs(got - want) <= 1e-6 * (1 + fabs(want)));
+    }
 }
 
 enum { MANY = 600 }; /* keys, several blocks of them */
@@ -118,30 +120,53 @@ WT_UNIT(attention__scores_may_rise_or_fall_over_blocks)
         }
 }
 
-/* The last key alone is far above the others. It is in no whole tile of any instruction set. */
+/* Key number `far` is above all others, which are alike. */
+static void check_one_key_above(const struct attention_case *c, int64_t far, double above)
+{
+    struct run r = run_new(c, WEFT_F32, PLAIN);
+
+    for (int64_t n = 0; n < c->tq; n++) r.q.values[c->d * n] = 1;
+    for (int64_t n = 0; n < c->tk; n++)
+        r.k.values[c->d * n] = n == far ? (double)(float)(above / SCALE) : 0;
+    operand_write(&r.q);
+    operand_write(&r.k);
+    plain_forward(c, &r.plain);
+    forward(&r);
+    expect_near("attention", &r.o, r.plain.o, 16 * r.bound);
+    expect_lse_relative(&r);
+    check_backward(&r, 0);
+    run_free(&r);
+}
+
+/* The last key is in no whole tile of any instruction set. */
 WT_UNIT(attention__one_late_key_may_be_far_above_the_others)
 {
     static const double above[] = {10, 60, 89, 95, 100, 130, 200, 300, 400, 600};
 
     EACH_ISA
     for (int i = 0; i < 10; i++)
-        for (int causal = 0; causal < 2; causal++) {
-            struct run r =
-                run_new(&(struct attention_case){1, 71, 71, 1, 3, causal}, WEFT_F32, PLAIN);
+        for (int causal = 0; causal < 2; causal++)
+            check_one_key_above(&(struct attention_case){1, 71, 71, 1, 3, causal}, 70, above[i]);
+}
 
-            for (int64_t n = 0; n < 71; n++) {
-                r.q.values[3 * n] = 1;
-                r.k.values[3 * n] = n == 70 ? (double)(float)(above[i] / SCALE) : 0;
+/* A key on the diagonal is seen by some of the queries that are computed together, the whole of
+ * them or the second half, wherever the diagonal begins. */
+WT_UNIT(attention__a_key_far_above_may_be_on_the_diagonal)
+{
+    static const struct attention_case cases[] = {{1, 71, 71, 1, 3, true},
+                                                  {1, 71, 84, 1, 3, true},
+                                                  {1, 64, 600, 1, 3, true},
+                                                  {1, 90, 70, 1, 3, true}};
+    static const double above[] = {60, 130, 400};
+
+    EACH_ISA
+    for (int c = 0; c < 4; c++)
+        for (int64_t query = 0; query < 64; query += 5)
+            for (int i = 0; i < 3; i++) {
+                int64_t far = query + cases[c].tk - cases[c].tq;
+
+                if (far >= 0) check_one_key_above(&cases[c], far, above[i]);
             }
-            operand_write(&r.q);
-            operand_write(&r.k);
-            plain_forward(r.c, &r.plain);
-            forward(&r);
-            expect_near("attention", &r.o, r.plain.o, 16 * r.bound);
-            expect_lse_relative(&r);
-            check_backward(&r, 0);
-            run_free(&r);
-        }
 }
 
 /* Of equal keys the probabilities are equal, within what rounding makes of large scores. */

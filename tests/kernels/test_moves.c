@@ -26,6 +26,14 @@ WT_UNIT(copy__makes_row_major)
         }
 }
 
+/* More than 16 MiB, in rows that lie apart and begin anywhere in a line. */
+WT_UNIT(copy__rows_go_past_the_caches)
+{
+    static const struct sizes rows[] = {{2, {2048, 2052}}, {3, {3, 700, 2052}}, {2, {65600, 68}}};
+
+    for (int i = 0; i < 3; i++) check_copy(WEFT_F32, GAPS, &rows[i]);
+}
+
 WT_UNIT(copy__follows_any_permutation)
 {
     static const int64_t shape[] = {3, 20, 4, 17};

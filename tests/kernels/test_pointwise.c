@@ -193,26 +193,6 @@ static wf_kernel_prepare *const compares[] = {wf_cpu_eq, wf_cpu_ne, wf_cpu_lt,
                                               wf_cpu_le, wf_cpu_gt, wf_cpu_ge};
 enum { COMPARES = 6 };
 
-/* Shapes that broadcast against each other, and to what. */
-static const struct {
-    struct sizes a, b, y;
-} pairs[] = {
-    {{0, {0}}, {0, {0}}, {0, {0}}},
-    {{1, {37}}, {1, {37}}, {1, {37}}},
-    {{1, {37}}, {0, {0}}, {1, {37}}},
-    {{0, {0}}, {1, {37}}, {1, {37}}},
-    {{2, {5, 33}}, {1, {33}}, {2, {5, 33}}},
-    {{1, {33}}, {2, {5, 33}}, {2, {5, 33}}},
-    {{2, {5, 33}}, {2, {5, 1}}, {2, {5, 33}}},
-    {{2, {5, 1}}, {2, {1, 33}}, {2, {5, 33}}},
-    {{3, {2, 3, 4}}, {3, {2, 1, 4}}, {3, {2, 3, 4}}},
-    {{3, {2, 1, 300}}, {2, {3, 1}}, {3, {2, 3, 300}}},
-    {{3, {3, 2, 64}}, {1, {64}}, {3, {3, 2, 64}}},
-    {{3, {3, 1, 64}}, {3, {3, 2, 1}}, {3, {3, 2, 64}}},
-    {{2, {0, 4}}, {1, {4}}, {2, {0, 4}}},
-};
-enum { PAIRS = sizeof pairs / sizeof *pairs };
-
 /* `op` counts arithmetic kernels first, then comparisons. */
 static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
 {
@@ -258,8 +238,6 @@ static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
     expect_guards(&y);
     OPERANDS_FREE(&a, &b, &y);
 }
-
-enum { DTYPES = WEFT_C64 }; /* but for complex numbers */
 
 WT_UNIT(binary__broadcasts_in_every_dtype)
 {
@@ -413,55 +391,6 @@ WT_UNIT(binary__works_in_place)
         wf_free(k.prep);
         OPERANDS_FREE(&a, &b);
     }
-}
-
-/* ---- three inputs ---- */
-
-static double of_lerp(double a, double b, double c) { return a + c * (b - a); }
-static double of_addcmul(double a, double b, double c) { return a + 2 * b * c; }
-static double of_clamp(double a, double b, double c) { return fmin(fmax(a, b), c); }
-
-static const struct {
-    wf_kernel_prepare *kernel;
-    double (*of)(double a, double b, double c);
-    bool floats_only;
-} ternaries[] = {
-    {wf_cpu_lerp, of_lerp, true},
-    {wf_cpu_addcmul, of_addcmul, false},
-    {wf_cpu_clamp_tensor, of_clamp, false},
-};
-enum { TERNARIES = sizeof ternaries / sizeof *ternaries };
-
-/* c repeats in any way that a pair of shapes has; a and b are whole. */
-static void check_ternary(int op, weft_dtype dtype, enum lie lie, int pair)
-{
-    struct sizes whole = pairs[pair].y, part = pairs[pair].b;
-    struct operand a = operand_new(dtype, lie, whole.ndim, whole.n);
-    struct operand b = operand_new(dtype, PLAIN, whole.ndim, whole.n);
-    struct operand c = operand_new(dtype, lie == TURNED ? PLAIN : lie, part.ndim, part.n);
-    struct operand y = operand_new(dtype, PLAIN, whole.ndim, whole.n);
-    struct wf_scalars scalars = {.s = {2}};
-
-    operand_whole(&a, 1, 3);
-    operand_whole(&b, 2, 3);
-    operand_whole(&c, 3, 3);
-    for (int64_t i = 0; i < y.desc.numel; i++)
-        y.want[i] = ternaries[op].of(a.values[i], b.values[i],
-                                     c.values[broadcast_number(&c.desc, &y.desc, i)]);
-    call(ternaries[op].kernel, &y, 3, (struct operand *[]){&a, &b, &c}, &scalars);
-    expect_near("ternary", &y, y.want, 0);
-    expect_guards(&y);
-    OPERANDS_FREE(&a, &b, &c, &y);
-}
-
-WT_UNIT(ternary__broadcasts_in_every_dtype)
-{
-    EACH_ISA
-    for (int op = 0; op < TERNARIES; op++)
-        for (int t = WEFT_F32; t < DTYPES; t++)
-            for (int i = 0; i < PAIRS * LIES; i++)
-                if (t != WEFT_BOOL && (wf_dtypes[t].is_float || !ternaries[op].floats_only))
-                    check_ternary(op, (weft_dtype)t, nth_lie(i), i / LIES);
 }
 
 /* In a vector and behind the last whole one; the other elements are what they are anyway. */
