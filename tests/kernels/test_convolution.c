@@ -54,6 +54,11 @@ static const struct conv_case {
      {3, 3},
      {.stride = {1, 1}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}}},
     {2, false, false, 2, 1, 4, 3, {3, 4}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
+    /* kernels of one place, with groups and a bias: images of few places, one such, of many */
+    {2, true, true, 3, 2, 4, 3, {3, 4}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
+    {2, true, true, 1, 2, 4, 3, {7, 7}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
+    {2, true, true, 2, 2, 3, 4, {16, 17}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
+    {3, true, true, 4, 1, 5, 6, {2, 3, 2}, {1, 1, 1}, {.stride = {1, 1, 1}, .dilation = {1, 1, 1}}},
     {2, false, true, 2, 1, 0, 3, {3, 4}, {1, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
     {2, false, true, 2, 1, 9, 0, {3, 4}, {2, 1}, {.stride = {1, 1}, .dilation = {1, 1}}},
     {2, false, true, 0, 1, 2, 9, {5, 4}, {3, 2}, {.stride = {1, 1}, .dilation = {1, 1}}},

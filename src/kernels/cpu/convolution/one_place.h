@@ -9,8 +9,8 @@
 
 struct wf_one_place_conv;
 
-/** NULL where it is none of these: another kernel, stride, padding or type, or the gradient of w.
- *  `scratch`: bytes that a run needs. */
+/** NULL where it is none of these: another kernel, stride, padding or type, or the gradient of w
+ * for images of many places. `scratch`: bytes that a run needs. */
 struct wf_one_place_conv *wf_one_place_conv_new(const struct wf_conv *c, size_t *scratch);
 void wf_one_place_conv_run(const struct wf_one_place_conv *p, const struct wf_conv_operands *o,
                            void *scratch);
