@@ -7,4 +7,7 @@
 
 #define WF_GELU_LOOP gelu_avx512 /* in place of the loop over WF_GELU */
 #endif
+#ifdef FP_FAST_FMAF
+#define WF_TAN_LOOP tan_by_blocks_f32 /* likewise */
+#endif
 #include "kernels/cpu/isa/pointwise/pointwise.inc"
