@@ -1,7 +1,7 @@
 /*
  * test_bf16.c: what loops of 16-bit floats compute from the bits (choices between x and numbers and
- * rounding to integers of bf16, extremes of both), for all of them and in every instruction set,
- * against the formulas in double.
+ * rounding to integers of bf16, extremes of both), and quotients of bf16 by a number, for all of
+ * them and in every instruction set, against the formulas in double.
  */
 #include "cases.h"
 
@@ -41,6 +41,7 @@ static double up(double x, const double *s) { return (void)s, ceil(x); }
 static double down(double x, const double *s) { return (void)s, floor(x); }
 static double nearest(double x, const double *s) { return (void)s, rint(x); }
 static double to_zero(double x, const double *s) { return (void)s, trunc(x); }
+static double divided(double x, const double *s) { return as_bf16((float)x / (float)s[0]); }
 
 static const struct {
     const char *name;
@@ -54,7 +55,8 @@ static const struct {
              {"ceil", wf_cpu_ceil, up, 0},
              {"floor", wf_cpu_floor, down, 0},
              {"round", wf_cpu_round, nearest, 0},
-             {"trunc", wf_cpu_trunc, to_zero, 0}};
+             {"trunc", wf_cpu_trunc, to_zero, 0},
+             {"div", wf_cpu_div_scalar, divided, 1}};
 
 /* Between two bf16, on one, zeros, none, beyond all. */
 static const double numbers[] = {-3.3, -0.5,  -0.0,  0.0,       0x1p-133, 1.001, 7,
@@ -76,7 +78,7 @@ static void check_all_bf16(int c, const struct wf_scalars *s, const struct opera
 }
 
 /* More than all of them, so that loops end with a rest. */
-WT_UNIT(choices_and_integers__of_every_bf16)
+WT_UNIT(choices_integers_and_quotients__of_every_bf16)
 {
     const int64_t n = ALL + 7;
     struct operand x = all_bf16(n), y = operand_new(WEFT_BF16, PLAIN, 1, &n);
