@@ -6,7 +6,7 @@ interval is printed beside it. exp: (e^r - 1 - r) / r^2. log: (log m / s - 2) / 
 s = (m - 1) / (m + 1). mills: (t + K) e^(t^2/2) Phi(-t) over u = (t - K) / (t + K).
 gelu: mills of u = 2 q - 1 over q - 0.421875 for q = t / (t + K); gelu.h has halves of them, and exp over r / 2.
 gelu for AVX-512: t e^(t^2/2) Phi(-t) over t less the interval's first.
-sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2. tan: (sin(r) / r - 1) / z and (cos(r) - 1 + z / 2) / z^2 over z = r^2. brief: what bf16 needs of exp, log(1 + f) / f and mills. erfinv: erfinv(y) / y
+sin, cos: sin(v pi/2) / v and cos(v pi/2) over v^2. tan: (sin(r) / r - 1) / z and (cos(r) - 1 + z / 2) / z^2 over z = r^2. brief: what bf16 needs of exp, log(1 + f) / f, mills and erf(x) / x over x^2. erfinv: erfinv(y) / y
 over w - M for w = -log(1 - y^2), and over its root less M, where M is such that the first loses nothing. exp2: of attention's scores, its first coefficient is 1. Of exp2, gelu
 and erfinv each coefficient is rounded to f32 before those above it are fitted.
 """
@@ -62,6 +62,11 @@ def sin_over(z):
     return mp.sin(v * mp.pi / 2) / v if v > 1e-20 else mp.pi / 2
 
 
+def erf_over(z):
+    x = mp.sqrt(z)
+    return mp.erf(x) / x if z > 1e-20 else 2 / mp.sqrt(mp.pi)
+
+
 def sin_tail(z):
     r = mp.sqrt(z)
     return (mp.sin(r) / r - 1) / z if z > 1e-20 else -mp.mpf(1) / 6
@@ -113,6 +118,7 @@ if __name__ == "__main__":
     show("brief exp", exp2nd, -HALF_LN2, HALF_LN2, 2, 9)
     show("brief log", log_over, "-0.293", "0.4143", 5, 9)
     show("brief mills, K = 3", mills(mp.mpf(3)), -1, mp.mpf("10.3") / mp.mpf("16.3"), 5, 9)
+    show("brief erf", erf_over, 0, mp.mpf("2.75") ** 2, 8, 9)
     show_rounded("exp2 of scores", lambda f: mp.mpf(2) ** f, mp.mpf("-0.5001"), mp.mpf("0.5001"), 5, [mp.mpf(1)])
     centre = mp.mpf("0.421875")
     show_rounded("gelu, K = 2.5", lambda v: mills(mp.mpf(2.5))(2 * (v + centre) - 1), -centre, mp.mpf("14.5") / 17 - centre, 9)

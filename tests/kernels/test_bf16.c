@@ -94,6 +94,36 @@ WT_UNIT(choices_integers_and_quotients__of_every_bf16)
     OPERANDS_FREE(&x, &y);
 }
 
+/* Half the distance between numbers of bf16 near v. */
+static double half_ulp(double v)
+{
+    int exponent;
+
+    frexp(v, &exponent);
+    return ldexp(1, exponent < -125 ? -134 : exponent - 9);
+}
+
+/* The nearest bf16 to erf(x), but where that is almost halfway between two. */
+WT_UNIT(erf__of_every_bf16_is_near)
+{
+    const int64_t n = ALL + 7;
+    struct operand x = all_bf16(n), y = operand_new(WEFT_BF16, PLAIN, 1, &n);
+    struct wf_scalars none = {.s = {0}};
+
+    EACH_ISA
+    {
+        call(wf_cpu_erf, &y, 1, (struct operand *[]){&x}, &none);
+        for (int64_t i = 0; i < n; i++) {
+            double want = erf(x.values[i]), got = y.values[i];
+
+            if (fabs(got - want) <= 1.01 * half_ulp(want) || is_same(got, want)) continue;
+            ck_abort_msg("isa %d: erf(%g) is %g, not %g", wf_kernels_isa_level(), x.values[i], got,
+                         want);
+        }
+    }
+    OPERANDS_FREE(&x, &y);
+}
+
 /* ---- extremes ---- */
 
 enum extreme { MOST, LEAST, MOST_SIZE, LEAST_SIZE, EXTREMES };
