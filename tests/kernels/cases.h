@@ -20,7 +20,7 @@ enum { SHAPES = sizeof some_shapes / sizeof *some_shapes };
 /* Shapes that broadcast against each other, and to what. */
 static const struct {
     struct sizes a, b, y;
-} pairs[] = {
+} broadcast_pairs[] = {
     {{0, {0}}, {0, {0}}, {0, {0}}},
     {{1, {37}}, {1, {37}}, {1, {37}}},
     {{1, {37}}, {0, {0}}, {1, {37}}},
@@ -35,7 +35,7 @@ static const struct {
     {{3, {3, 1, 64}}, {3, {3, 2, 1}}, {3, {3, 2, 64}}},
     {{2, {0, 4}}, {1, {4}}, {2, {0, 4}}},
 };
-enum { PAIRS = sizeof pairs / sizeof *pairs };
+enum { BROADCAST_PAIRS = sizeof broadcast_pairs / sizeof *broadcast_pairs };
 
 enum { DTYPES = WEFT_C64 }; /* but for complex numbers */
 

@@ -58,9 +58,10 @@ static const struct {
              {"trunc", wf_cpu_trunc, to_zero, 0},
              {"div", wf_cpu_div_scalar, divided, 1}};
 
-/* Between two bf16, on one, zeros, none, beyond all. */
-static const double numbers[] = {-3.3, -0.5,  -0.0,  0.0,       0x1p-133, 1.001, 7,
-                                 1e39, -1e39, 256.5, -INFINITY, INFINITY, NAN};
+/* Between two bf16, on one, zeros, none, beyond all, near 2^100 and its inverse. */
+static const double numbers[] = {-3.3, -0.5,     -0.0,      0.0,       0x1p-133,  1.001,
+                                 7,    1e39,     -1e39,     256.5,     -INFINITY, INFINITY,
+                                 NAN,  0x1.8p99, 0x1.8p100, 0x1.8p-99, 0x1p-101};
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static void check_all_bf16(int c, const struct wf_scalars *s, const struct operand *x,

@@ -201,11 +201,12 @@ static void check_pair(int op, weft_dtype dtype, enum lie lie, int pair)
     wf_kernel_prepare *kernel = compare              ? compares[op - BINARIES]
                                 : op == DIV && whole ? wf_cpu_trunc_divide
                                                      : binaries[op];
-    struct operand a = operand_new(dtype, lie, pairs[pair].a.ndim, pairs[pair].a.n);
-    struct operand b =
-        operand_new(dtype, lie == TURNED ? PLAIN : lie, pairs[pair].b.ndim, pairs[pair].b.n);
-    struct operand y =
-        operand_new(compare ? WEFT_BOOL : dtype, PLAIN, pairs[pair].y.ndim, pairs[pair].y.n);
+    struct operand a =
+        operand_new(dtype, lie, broadcast_pairs[pair].a.ndim, broadcast_pairs[pair].a.n);
+    struct operand b = operand_new(dtype, lie == TURNED ? PLAIN : lie, broadcast_pairs[pair].b.ndim,
+                                   broadcast_pairs[pair].b.n);
+    struct operand y = operand_new(compare ? WEFT_BOOL : dtype, PLAIN, broadcast_pairs[pair].y.ndim,
+                                   broadcast_pairs[pair].y.n);
     struct wf_scalars scalars = {.s = {0}};
 
     operand_whole(&a, 1, power ? 2 : 9);
@@ -244,7 +245,7 @@ WT_UNIT(binary__broadcasts_in_every_dtype)
     EACH_ISA
     for (int op = 0; op < BINARIES + COMPARES; op++)
         for (int t = WEFT_F32; t < DTYPES; t++)
-            for (int i = 0; i < PAIRS * LIES && (t != WEFT_BOOL || op >= BINARIES); i++)
+            for (int i = 0; i < BROADCAST_PAIRS * LIES && (t != WEFT_BOOL || op >= BINARIES); i++)
                 check_pair(op, (weft_dtype)t, nth_lie(i), i / LIES);
 }
 

@@ -21,7 +21,7 @@ enum {
     SPECIALS = sizeof specials / sizeof *specials
 };
 
-/* Of operands whose elements are all the same number each: the first element, and the last. */
+/* in[i] fills operand i. Returns the result's first element; *last is its last. */
 static double of_specials(int kernel, weft_dtype dtype, int64_t n, const double *in, double *last)
 {
     struct operand x[3], y = operand_new(dtype, PLAIN, 1, &n);

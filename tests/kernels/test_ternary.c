@@ -6,6 +6,7 @@
 
 static double of_lerp(double a, double b, double c) { return a + c * (b - a); }
 static double of_addcmul(double a, double b, double c) { return a + 2 * b * c; }
+static double of_addcdiv(double a, double b, double c) { return a + 2 * b / c; }
 static double of_clamp(double a, double b, double c) { return fmin(fmax(a, b), c); }
 
 static const struct {
@@ -16,6 +17,7 @@ static const struct {
 } ternaries[] = {
     {"lerp", wf_cpu_lerp, of_lerp, true},
     {"addcmul", wf_cpu_addcmul, of_addcmul, false},
+    {"addcdiv", wf_cpu_addcdiv, of_addcdiv, true},
     {"clamp", wf_cpu_clamp_tensor, of_clamp, false},
 };
 enum { TERNARIES = sizeof ternaries / sizeof *ternaries, OPERANDS = 3 };
@@ -25,11 +27,14 @@ static bool computes(int op, weft_dtype dtype)
     return dtype != WEFT_BOOL && (wf_dtypes[dtype].is_float || !ternaries[op].floats_only);
 }
 
-/* Small whole numbers, of which every dtype computes exactly. */
+/* Small whole numbers, divisors of +-1 and +-2, of which every dtype computes exactly. */
 static void fill_and_compute(int op, struct operand *x, double *want,
                              const struct wf_tensor_desc *y)
 {
     for (int i = 0; i < OPERANDS; i++) operand_whole(&x[i], (uint64_t)i + 1, 3);
+    for (int64_t i = 0; ternaries[op].of == of_addcdiv && i < x[2].desc.numel; i++)
+        x[2].values[i] = (x[2].values[i] < 0 ? -1 : 1) * (fabs(x[2].values[i]) > 1 ? 2 : 1);
+    operand_write(&x[2]);
     for (int64_t i = 0; i < y->numel; i++)
         want[i] = ternaries[op].of(x[0].values[broadcast_number(&x[0].desc, y, i)],
                                    x[1].values[broadcast_number(&x[1].desc, y, i)],
@@ -39,7 +44,7 @@ static void fill_and_compute(int op, struct operand *x, double *want,
 /* Operands of the set `repeated` repeat in any way that a pair of shapes has; others are whole. */
 static void check_ternary(int op, weft_dtype dtype, enum lie lie, int pair, int repeated)
 {
-    struct sizes whole = pairs[pair].y, part = pairs[pair].b;
+    struct sizes whole = broadcast_pairs[pair].y, part = broadcast_pairs[pair].b;
     struct operand x[OPERANDS], y = operand_new(dtype, PLAIN, whole.ndim, whole.n);
 
     for (int i = 0; i < OPERANDS; i++) {
@@ -60,13 +65,14 @@ WT_UNIT(ternary__broadcasts_in_every_dtype)
     EACH_ISA
     for (int op = 0; op < TERNARIES; op++)
         for (int t = WEFT_F32; t < DTYPES; t++)
-            for (int i = 0; i < PAIRS * LIES && computes(op, (weft_dtype)t); i++)
+            for (int i = 0; i < BROADCAST_PAIRS * LIES && computes(op, (weft_dtype)t); i++)
                 for (int repeated = 1; repeated < 1 << OPERANDS; repeated++)
                     check_ternary(op, (weft_dtype)t, nth_lie(i), i / LIES, repeated);
 }
 
-/* Over operand `side`, `n` elements of each; where `repeated`, the last operand is one number. */
-static void check_in_place(int op, weft_dtype dtype, int64_t n, int side, bool repeated)
+/* Over operand `over`, `n` elements of each; where `repeated`, the last operand is one number. The
+ * others stay as they are. */
+static void check_in_place(int op, weft_dtype dtype, int64_t n, int over, bool repeated)
 {
     struct wf_kernel_call k = {.op = "test", .n_in = OPERANDS, .n_out = 1};
     const void *from[OPERANDS];
@@ -78,13 +84,17 @@ static void check_in_place(int op, weft_dtype dtype, int64_t n, int side, bool r
         k.in[i] = &x[i].desc;
         from[i] = x[i].data;
     }
-    fill_and_compute(op, x, want, &x[side].desc);
-    k.out[0] = &x[side].desc;
+    fill_and_compute(op, x, want, &x[over].desc);
+    for (int i = 0; i < OPERANDS; i++)
+        memcpy(x[i].want, i == over ? want : x[i].values, (size_t)x[i].desc.numel * sizeof *want);
+    k.out[0] = &x[over].desc;
     ck_assert_int_eq(ternaries[op].kernel(&k), WEFT_OK);
-    k.run(&k, (void *[]){x[side].data}, from, &(struct wf_scalars){.s = {2}});
-    operand_read(&x[side]);
-    expect_near(ternaries[op].name, &x[side], want, 0);
-    expect_guards(&x[side]);
+    k.run(&k, (void *[]){x[over].data}, from, &(struct wf_scalars){.s = {2}});
+    for (int i = 0; i < OPERANDS; i++) {
+        operand_read(&x[i]);
+        expect_near(ternaries[op].name, &x[i], x[i].want, 0);
+        expect_guards(&x[i]);
+    }
     wf_kernel_call_drop(&k);
     free(want);
     OPERANDS_FREE(&x[0], &x[1], &x[2]);
@@ -97,9 +107,12 @@ WT_UNIT(ternary__works_in_place)
     EACH_ISA
     for (int op = 0; op < TERNARIES; op++)
         for (int t = WEFT_F32; t < DTYPES; t++)
-            for (int i = 0; i < 5 * 5 && computes(op, (weft_dtype)t); i++)
-                check_in_place(op, (weft_dtype)t, lengths[i / 5], i % 5 % OPERANDS,
-                               i % 5 >= OPERANDS);
+            for (int i = 0; i < 5 && computes(op, (weft_dtype)t); i++) {
+                for (int over = 0; over < OPERANDS; over++)
+                    check_in_place(op, (weft_dtype)t, lengths[i], over, false);
+                for (int over = 0; over < OPERANDS - 1; over++)
+                    check_in_place(op, (weft_dtype)t, lengths[i], over, true);
+            }
 }
 
 int main(void) { return wt_unit_main("ternary"); }

@@ -92,9 +92,10 @@ void fenced_unmap(void *p, size_t bytes)
 
 void *fenced_open(const void *p)
 {
-    uintptr_t offset = (uintptr_t)p - (uintptr_t)memory.device;
+    uintptr_t offset;
 
-    if (!p) return NULL;
+    if (!p) return NULL; /* before what another rank may be about to open */
+    offset = (uintptr_t)p - (uintptr_t)memory.device;
     if (!memory.device || offset >= SPACE) end_program("is no device memory", p);
     return memory.host + offset;
 }

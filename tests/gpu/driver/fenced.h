@@ -16,7 +16,7 @@ void fenced_unmap(void *p, size_t bytes);
  * with a sentence; NULL stays. */
 void *fenced_open(const void *p);
 
-/** Bytes, of all ranks together, at one moment. */
+/** Bytes of all ranks together, and the limit of them, read at one moment. */
 void fenced_count(size_t *used, size_t *total);
 
 /** Host memory that was pinned; a copy from or to other memory ends the program with a sentence. */

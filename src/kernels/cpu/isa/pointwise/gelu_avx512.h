@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#if !defined(__AVX512F__)
+#if !defined(__AVX512DQ__)
 #error "for AVX-512"
 #endif
 #include <immintrin.h>
@@ -93,10 +93,10 @@ static inline __m512 gelu_exp_minus_1(__m512 t, __m512 *n)
 static inline __m512 gelu_vector(__m512 x)
 {
     const __m512i sign = _mm512_set1_epi32((int)0x80000000u);
-    enum { LESSER_SIZE = 0xa, SIGN_OF_SECOND = 0xd8 }; /* third ? second : first */
+    enum { LESSER_MAGNITUDE = 0xa, SIGN_OF_SECOND = 0xd8 }; /* third ? second : first */
     __m512i bits = _mm512_castps_si512(x);
-    /* NaN comes back at the end */
-    __m512 t = _mm512_range_ps(x, _mm512_set1_ps(14.5f), LESSER_SIZE);
+    /* of NaN the other: it comes back with x, in the last sum */
+    __m512 t = _mm512_range_ps(x, _mm512_set1_ps(14.5f), LESSER_MAGNITUDE);
     __m512 low, n, high = gelu_erfcx_term(t, &low), z = gelu_exp_minus_1(t, &n), y;
 
     /* (high + low) (1 + z) 2^n */

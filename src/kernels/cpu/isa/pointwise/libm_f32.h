@@ -79,18 +79,18 @@ static inline float tan_f32(float x) { return (float)tan((double)x); }
 #define WF_TAN_LIMIT 8192.0f
 enum { TAN_BLOCK = 256 };
 
-/** For |x| < WF_TAN_LIMIT, within 1.4 ulp: x less n quarter turns is r + low, whose sine over its
- *  cosine, or less its cosine over its sine, is taken of both in two terms each. */
+/** For |x| < WF_TAN_LIMIT, within 1.4 ulp: x less n quarter turns is r + low; the sine of that over
+ *  its cosine, or less its cosine over its sine. Sine and cosine are sums of two numbers too. */
 static inline float tan_below_limit_f32(float x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds */
     const float shifted = fmaf(x, 0.636619747f, magic), n = shifted - magic;
-    const float near = fmaf(n, -1.57079637f, x), r = fmaf(n, 4.37113883e-8f, near), z = r * r;
-    /* What r was rounded by; near a zero or a pole it is less than what this subtraction loses. */
-    const float lost = fabsf(near) > fabsf(n) * 1e-7f ? fmaf(n, 4.37113883e-8f, near - r) : 0;
-    const float low = fmaf(n, 1.71512451e-15f, lost), most = fmaf(z, -0.5f, 1.0f);
-    float p = -1.95832807e-4f, q = 2.45434549e-5f, sine, sine_low, cosine, cosine_low, y, rest;
-    float above, above_low, below, below_low, inverse;
+    const float first = fmaf(n, -1.57079637f, x), r = fmaf(n, 4.37113883e-8f, first), z = r * r;
+    /* The rounding error of r; near a zero or a pole it is less than what its subtraction loses. */
+    const float error = fabsf(first) > fabsf(n) * 1e-7f ? fmaf(n, 4.37113883e-8f, first - r) : 0;
+    const float low = fmaf(n, 1.71512451e-15f, error), cosine_start = fmaf(z, -0.5f, 1.0f);
+    float p = -1.95832807e-4f, q = 2.45434549e-5f, sine, sine_low, cosine, cosine_low;
+    float numerator, numerator_low, denominator, denominator_low, inverse, y, residual;
     uint32_t odd = bits_f32(shifted) & 1;
 
     p = p * z + 0.00833271444f;
@@ -100,18 +100,18 @@ static inline float tan_below_limit_f32(float x)
     sine_low = (r - sine) + p;
     q = q * z - 0.00138882699f;
     q = q * z + 0.0416666642f;
-    q = fmaf(z * z, q, fmaf(z, -0.5f, 1.0f - most));
-    cosine = most + q;
-    cosine_low = (most - cosine) + q;
-    above = odd ? -cosine : sine;
-    above_low = odd ? -cosine_low : sine_low;
-    below = odd ? sine : cosine;
-    below_low = odd ? sine_low : cosine_low;
-    inverse = 1.0f / below;
-    y = above * inverse;
-    rest = fmaf(-y, below_low, fmaf(-y, below, above) + above_low);
-    y = fmaf(rest, inverse, y);
-    /* kernels are compiled without regard to a zero's sign */
+    q = fmaf(z * z, q, fmaf(z, -0.5f, 1.0f - cosine_start));
+    cosine = cosine_start + q;
+    cosine_low = (cosine_start - cosine) + q;
+    numerator = odd ? -cosine : sine;
+    numerator_low = odd ? -cosine_low : sine_low;
+    denominator = odd ? sine : cosine;
+    denominator_low = odd ? sine_low : cosine_low;
+    inverse = 1.0f / denominator;
+    y = numerator * inverse;
+    residual = fmaf(-y, denominator_low, fmaf(-y, denominator, numerator) + numerator_low);
+    y = fmaf(residual, inverse, y);
+    /* -0 stays, though kernels are compiled without regard to a zero's sign. */
     return real_f32(bits_f32(x) << 1 ? bits_f32(y) : bits_f32(x));
 }
 
@@ -120,22 +120,22 @@ static inline float tan_below_limit_f32(float x)
 static inline void tan_by_blocks_f32(int64_t n, float *y, const float *x)
 {
     for (int64_t m; n > 0; n -= m, x += m, y += m) {
-        uint32_t most = 0;
+        uint32_t largest = 0; /* magnitude, by its bits */
 
         m = n < TAN_BLOCK ? n : TAN_BLOCK;
         for (int64_t i = 0; i < m; i++) {
-            uint32_t size = bits_f32(x[i]) & 0x7fffffffu;
+            uint32_t magnitude = bits_f32(x[i]) & 0x7fffffffu;
 
-            most = size > most ? size : most;
+            largest = magnitude > largest ? magnitude : largest;
         }
-        if (most < bits_f32(WF_TAN_LIMIT)) {
+        if (largest < bits_f32(WF_TAN_LIMIT)) {
             _Pragma("omp simd") for (int64_t i = 0; i < m; i++) y[i] = tan_below_limit_f32(x[i]);
         } else {
             _Pragma("omp simd") for (int64_t i = 0; i < m; i++)
             {
-                float near = tan_below_limit_f32(x[i]), far = tan_f32(x[i]);
+                float below_limit = tan_below_limit_f32(x[i]), any_size = tan_f32(x[i]);
 
-                y[i] = fabsf(x[i]) < WF_TAN_LIMIT ? near : far;
+                y[i] = fabsf(x[i]) < WF_TAN_LIMIT ? below_limit : any_size;
             }
         }
     }

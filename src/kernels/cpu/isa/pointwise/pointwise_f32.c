@@ -2,7 +2,7 @@
 #define WF_TYPE_F32
 #include "kernels/cpu/isa/element_type.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX512DQ__)
 #include "kernels/cpu/isa/pointwise/gelu_avx512.h"
 
 #define WF_GELU_LOOP gelu_avx512 /* in place of the loop over WF_GELU */
