@@ -37,7 +37,7 @@ static const struct {
 };
 enum { BROADCAST_PAIRS = sizeof broadcast_pairs / sizeof *broadcast_pairs };
 
-enum { DTYPES = WEFT_C64 }; /* but for complex numbers */
+enum { REAL_DTYPES = WEFT_C64 }; /* but for complex numbers */
 
 /** All the ways to lie in memory, one after the other. */
 static inline enum lie nth_lie(int i) { return (enum lie)(i % LIES); }

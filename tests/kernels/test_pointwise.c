@@ -244,7 +244,7 @@ WT_UNIT(binary__broadcasts_in_every_dtype)
 {
     EACH_ISA
     for (int op = 0; op < BINARIES + COMPARES; op++)
-        for (int t = WEFT_F32; t < DTYPES; t++)
+        for (int t = WEFT_F32; t < REAL_DTYPES; t++)
             for (int i = 0; i < BROADCAST_PAIRS * LIES && (t != WEFT_BOOL || op >= BINARIES); i++)
                 check_pair(op, (weft_dtype)t, nth_lie(i), i / LIES);
 }

@@ -64,7 +64,7 @@ WT_UNIT(ternary__broadcasts_in_every_dtype)
 {
     EACH_ISA
     for (int op = 0; op < TERNARIES; op++)
-        for (int t = WEFT_F32; t < DTYPES; t++)
+        for (int t = WEFT_F32; t < REAL_DTYPES; t++)
             for (int i = 0; i < BROADCAST_PAIRS * LIES && computes(op, (weft_dtype)t); i++)
                 for (int repeated = 1; repeated < 1 << OPERANDS; repeated++)
                     check_ternary(op, (weft_dtype)t, nth_lie(i), i / LIES, repeated);
@@ -106,7 +106,7 @@ WT_UNIT(ternary__works_in_place)
 
     EACH_ISA
     for (int op = 0; op < TERNARIES; op++)
-        for (int t = WEFT_F32; t < DTYPES; t++)
+        for (int t = WEFT_F32; t < REAL_DTYPES; t++)
             for (int i = 0; i < 5 && computes(op, (weft_dtype)t); i++) {
                 for (int over = 0; over < OPERANDS; over++)
                     check_in_place(op, (weft_dtype)t, lengths[i], over, false);

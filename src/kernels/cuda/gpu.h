@@ -6,10 +6,9 @@
  *
  * Beside these: threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp, the
  * __shfl_*_sync functions on 4 bytes, __ballot_sync, __threadfence, __threadfence_system, integer
- * atomicAdd, __umulhi, and the functions of math.h. Where bits must be those of the CPU: __fmul_rn,
- * __fadd_rn,
- * __fmaf_rn, __fsqrt_rn,
- * __fdiv_rn and their f64 forms (__dmul_rn, ...), which no compiler contracts.
+ * atomicAdd, atomicMax of unsigned, __umulhi, and the functions of math.h. Where bits
+ * must be those of the CPU: __fmul_rn, __fadd_rn, __fmaf_rn, __fsqrt_rn, __fdiv_rn and their f64
+ * forms (__dmul_rn, ...), which no compiler contracts.
  */
 #pragma once
 

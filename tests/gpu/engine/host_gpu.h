@@ -244,6 +244,19 @@ inline unsigned long long atomicAdd(unsigned long long *p, unsigned long long va
     return host_gpu_atomic_add(p, value);
 }
 
+inline unsigned atomicMax(unsigned *p, unsigned value)
+{
+    unsigned before;
+
+    engine::before_atomic(p);
+    before = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (before < value && !__atomic_compare_exchange_n(p, &before, value, false,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+    engine::after_atomic(p);
+    return before;
+}
+
 /* Compiled with -ffp-contract=off. */
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }

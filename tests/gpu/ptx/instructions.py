@@ -405,11 +405,11 @@ def ballot(w, m, o):
     return w.put(o[0], "b32", f"ptx_ballot({w.value(o[2], 'u32')}, {w.value(o[1], 'pred')}, {w.place_argument()})")
 
 
-def atomic_add(w, m, o):
-    kind = UNSIGNED.get(m[3], m[3])
+def atomic(w, m, o):
+    kind = UNSIGNED.get(m[4], m[4])
     result, address, value = o if m[1] == "atom" else ["_"] + o
     pointer = w.pointer(address, m[2], bits_of(kind) // 8)
-    return w.put(result, kind, f"ptx_atomic_add_{kind}({pointer}, {w.value(value, kind)})")
+    return w.put(result, kind, f"ptx_atomic_{m[3]}_{kind}({pointer}, {w.value(value, kind)})")
 
 
 def matrix_product(w, m, o):
@@ -519,7 +519,8 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in [
     (r"bar\.warp\.sync", warp_barrier),
     (r"shfl\.sync\.(idx|bfly|down|up)\.b32", shuffle),
     (r"vote\.sync\.ballot\.b32", ballot),
-    (r"(atom|red)\.(?:relaxed\.gpu\.)?(global|shared)\.add\.([us]32|u64)", atomic_add),
+    (r"(atom|red)\.(?:relaxed\.gpu\.)?(global|shared)\.(add)\.([us]32|u64)", atomic),
+    (r"(atom|red)\.(?:relaxed\.gpu\.)?(global|shared)\.(max)\.(u32)", atomic),
     (r"membar\.(?:gl|sys)|fence\.(?:acq_rel|sc)\.(?:gpu|sys)", plain("ptx_fence();")),
     (r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(bf16|f16)\.\1\.f32", matrix_product),
     (r"ldmatrix\.sync\.aligned\.m8n8\.x4(\.trans)?\.shared\.b16", matrix_load),

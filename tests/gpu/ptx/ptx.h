@@ -65,6 +65,7 @@ void ptx_copy_wait(int newest);
 void ptx_fence(void);
 uint32_t ptx_atomic_add_u32(void *p, uint32_t value);
 uint64_t ptx_atomic_add_u64(void *p, uint64_t value);
+uint32_t ptx_atomic_max_u32(void *p, uint32_t value);
 uint32_t ptx_shared(struct ptx_shared_array *array);
 uint32_t ptx_dynamic_shared(void);
 _Noreturn void ptx_trap(void);

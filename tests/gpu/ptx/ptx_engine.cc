@@ -141,6 +141,19 @@ uint64_t ptx_atomic_add_u64(void *p, uint64_t value)
     return before;
 }
 
+uint32_t ptx_atomic_max_u32(void *p, uint32_t value)
+{
+    uint32_t *at = static_cast<uint32_t *>(p), before;
+
+    before_atomic(p);
+    before = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (before < value && !__atomic_compare_exchange_n(at, &before, value, false,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+    after_atomic(p);
+    return before;
+}
+
 uint32_t ptx_shared(shared_array *array) { return shared_address(shared_memory(*array)); }
 uint32_t ptx_dynamic_shared(void) { return shared_address(dynamic_shared_memory()); }
 

@@ -3,9 +3,13 @@
  * the order of the elements, as on the CPU: index_put and index_add are the opposite of index,
  * scatter and its kin of gather.
  *
- * The result begins as a copy of the table, or zeros without one. The rows that come are listed by
- * the row of the result that they mean (token_lists.h); then a thread takes one element of such a
- * row and what comes to it in order. 16-bit floats are joined in f32 and rounded once.
+ * The result begins as a copy of the table, or zeros without one. Then:
+ *
+ *   put       of the rows that come to a row of the result, the last is found by atomicMax of their
+ *             numbers, and copied
+ *   others    the rows that come are listed by the row of the result that they mean, in order
+ *             (token_lists.h); a thread joins one element with what comes to it. 16-bit floats are
+ *             joined in f32 and rounded once.
  */
 #include "kernels/cuda/group_reduce.h"
 #include "kernels/cuda/moves/index_walk.h"
@@ -31,9 +35,6 @@ struct put {
     int value_operand, table_operand, index_operand[WF_MAX_INDICES];
 };
 
-struct take_last {
-    template <class T> __device__ __forceinline__ T operator()(T, T b) const { return b; }
-};
 /* Integers wrap. */
 template <class T> struct wrapping {
     typedef T type;
@@ -98,30 +99,96 @@ __global__ void __launch_bounds__(BLOCK) join_rows(put p, token_lists l, const E
     if (count == 0) return;
     token = tokens_of_row(l, row);
     value = to_real(y[i]);
-    for (uint32_t t = std::is_same<Join, take_last>::value ? count - 1 : 0; t < count; t++)
+    for (uint32_t t = 0; t < count; t++)
         value = join(value, to_real(values[map_offset(p.values, token[t] * p.columns + column)]));
     y[i] = from_real<E>(value);
 }
 
-template <class Join, class E>
-void run_put(const wf_kernel_call *k, void *const *out, const void *const *in, const wf_scalars *)
+/* What comes: the row of the result that each row means, -1: none here; and for each row of the
+ * result 1 more than the number of the last that means it, 0: none. */
+struct last_rows {
+    int32_t *row;
+    uint32_t *last;
+};
+
+__global__ void __launch_bounds__(BLOCK)
+    find_last_rows(cuda_index_walk walk, wide_divisor row_bytes, index_pointers pointers,
+                   last_rows l)
+{
+    int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x, place;
+    int32_t row;
+
+    if (i >= walk.count) return;
+    place = place_of_row(walk, pointers, i, true);
+    row = place < 0 ? -1 : (int32_t)divide_wide(place, row_bytes);
+    l.row[i] = row;
+    if (row >= 0) atomicMax(&l.last[row], (uint32_t)i + 1);
+}
+
+/* A thread for each element that comes. */
+template <class E>
+__global__ void __launch_bounds__(BLOCK) put_last_rows(put p, last_rows l, const E *values, E *y)
+{
+    int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    int64_t from = divide_wide(i, p.split), column = i - from * p.columns;
+    int32_t row;
+
+    if (from >= p.walk.count) return;
+    row = l.row[from];
+    if (row >= 0 && l.last[row] == (uint32_t)from + 1)
+        y[row * p.columns + column] = values[map_offset(p.values, i)];
+}
+
+/* The table or zeros; false where no rows come. */
+bool begin_result(const wf_kernel_call *k, void *const *out, const void *const *in)
 {
     const put *p = (const put *)k->prep;
     const uint64_t zero = 0;
-    index_pointers pointers = {};
-    token_lists l;
 
     if (p->table_operand < k->n_in && k->in[p->table_operand] && in[p->table_operand])
         wf_cuda_strided_copy(&p->begin, out[0], in[p->table_operand]);
     else
         wf_cuda_fill_elements(out[0], &zero, (size_t)p->bytes, (size_t)p->n);
-    if (p->walk.count == 0 || p->columns == 0) return;
+    return p->walk.count != 0 && p->columns != 0;
+}
+
+index_pointers pointers_of(const put *p, const void *const *in)
+{
+    index_pointers pointers = {};
+
     for (int i = 0; i < p->walk.n_indices; i++)
         pointers.of[i] = (const char *)in[p->index_operand[i]];
     pointers.fault = wf_cuda_fault_memory();
+    return pointers;
+}
+
+template <class E>
+void run_put(const wf_kernel_call *k, void *const *out, const void *const *in, const wf_scalars *)
+{
+    const put *p = (const put *)k->prep;
+    const uint32_t zero = 0;
+    last_rows l;
+
+    if (!begin_result(k, out, in)) return;
+    l.row = (int32_t *)wf_cuda_scratch((size_t)(p->walk.count + p->rows) * sizeof(uint32_t));
+    l.last = (uint32_t *)l.row + p->walk.count;
+    wf_cuda_fill_elements(l.last, &zero, sizeof zero, (size_t)p->rows);
+    WF_CUDA_LAUNCH(k, find_last_rows, blocks_for(p->walk.count, BLOCK), BLOCK, 0, p->walk,
+                   wide_divisor_of(p->walk.row_bytes), pointers_of(p, in), l);
+    WF_CUDA_LAUNCH(k, (put_last_rows<E>), blocks_for(p->walk.count * p->columns, BLOCK), BLOCK, 0,
+                   *p, l, (const E *)in[p->value_operand], (E *)out[0]);
+}
+
+template <class Join, class E>
+void run_join(const wf_kernel_call *k, void *const *out, const void *const *in, const wf_scalars *)
+{
+    const put *p = (const put *)k->prep;
+    token_lists l;
+
+    if (!begin_result(k, out, in)) return;
     l = wf_cuda_token_lists_begin(p->walk.count, p->rows);
     WF_CUDA_LAUNCH(k, note_rows, blocks_for(p->walk.count, BLOCK), BLOCK, 0, p->walk,
-                   wide_divisor_of(p->walk.row_bytes), pointers, l);
+                   wide_divisor_of(p->walk.row_bytes), pointers_of(p, in), l);
     wf_cuda_token_lists_end(k, l, p->walk.count, p->rows);
     WF_CUDA_LAUNCH(k, (join_rows<Join, E>), blocks_for(p->n, BLOCK), BLOCK, 0, *p, l,
                    (const E *)in[p->value_operand], (E *)out[0]);
@@ -130,18 +197,19 @@ void run_put(const wf_kernel_call *k, void *const *out, const void *const *in, c
 /* By dtype: f32, f64, bf16, f16, i32, i64, u8. */
 template <class Join> struct of_numbers {
     static constexpr wf_kernel_run *runs[WEFT_DTYPE_COUNT] = {
-        run_put<Join, float>,   run_put<Join, double>,  run_put<Join, bf16>,   run_put<Join, f16>,
-        run_put<Join, int32_t>, run_put<Join, int64_t>, run_put<Join, uint8_t>};
+        run_join<Join, float>,  run_join<Join, double>,  run_join<Join, bf16>,
+        run_join<Join, f16>,    run_join<Join, int32_t>, run_join<Join, int64_t>,
+        run_join<Join, uint8_t>};
 };
 
 wf_kernel_run *run_of(uint8_t dtype, joins join)
 {
     switch (join) {
     case PUT:
-        return wf_dtypes[dtype].size == 1   ? run_put<take_last, uint8_t>
-               : wf_dtypes[dtype].size == 2 ? run_put<take_last, int16_t>
-               : wf_dtypes[dtype].size == 4 ? run_put<take_last, int32_t>
-                                            : run_put<take_last, int64_t>;
+        return wf_dtypes[dtype].size == 1   ? run_put<uint8_t>
+               : wf_dtypes[dtype].size == 2 ? run_put<uint16_t>
+               : wf_dtypes[dtype].size == 4 ? run_put<uint32_t>
+                                            : run_put<uint64_t>;
     case ADD:
         return of_numbers<add_up>::runs[dtype];
     case MULTIPLY:
