@@ -1,7 +1,7 @@
 /*
- * one_place.h: convolutions whose kernel is one place wide, in f32: each image is a product of
- * matrices as it lies, y [O,P] = w [O,C] x [C,P] with P places, where oneDNN's convolution would
- * first put its operands in another order.
+ * one_place.h: convolutions whose kernel is one place wide, in f32: products of matrices on images
+ * as they lie, y [O,P] = w [O,C] x [C,P] with P places, or on several small images side by side,
+ * where oneDNN's convolution would first put its operands in another order.
  */
 #pragma once
 
