@@ -111,7 +111,7 @@ function(weft_mpi_test name)
         foreach(n ${ARG_RANKS})
             set(test ${name}.${kind}.n${n})
             weft_add_test(${test} "ranks;mpi;${ARG_LABELS}" ${ARG_TIMEOUT}
-                ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:${name}> ${backend})
+                ${WEFT_MPIEXEC} -n ${n} $<TARGET_FILE:${name}> ${backend})
             set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT WEFT_SHM=${shm})
             set_tests_properties(${test} PROPERTIES PROCESSORS 2)
         endforeach()

@@ -26,7 +26,7 @@ build_tree() {
     mkdir -p "$folder"
     log=$folder/build.log
     echo "Building $folder"
-    if ! { cmake -S . -B "$folder" -G Ninja "${configure[@]}" &&
+    if ! { cmake -S . -B "$folder" -G Ninja -DWEFT_MPI="${WEFT_MPI:-}" "${configure[@]}" &&
         cmake --build "$folder" --parallel "$JOBS" "${targets[@]}"; } 2>&1 | show_progress "$log" describe_build; then
         tail -n 60 "$log"
         echo "The build of $folder failed; its log is $log" >&2

@@ -1,8 +1,17 @@
-# packages.sh: Debian packages that scripts need. Source it; it defines functions only.
+# packages.sh: Debian packages that scripts need. Source it; it defines functions and a list.
 # shellcheck shell=bash
 
-# shellcheck disable=SC2034 # for the scripts that source this
-BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config mpich libmpich-dev libdnnl-dev libxxhash-dev check)
+# mpi_packages: the packages of the MPI that the build will use (cmake/WeftMpi.cmake): the one that WEFT_MPI names, or
+# none if an MPI is there already.
+mpi_packages() {
+    case ${WEFT_MPI:-} in
+    mpich) echo mpich libmpich-dev ;;
+    openmpi) echo openmpi-bin libopenmpi-dev ;;
+    *) if ! command -v mpicc > /dev/null || ! command -v mpiexec > /dev/null; then echo mpich libmpich-dev; fi ;;
+    esac
+}
+
+read -ra BUILD_PACKAGES <<< "build-essential cmake ninja-build pkg-config $(mpi_packages) libdnnl-dev libxxhash-dev check"
 
 # as_root COMMAND...: run it as root, directly or through sudo.
 as_root() {

@@ -30,6 +30,9 @@ weft_status wf_comm_init(int *argc, char ***argv);
 /** The same for the members of a communicator of MPI, which runs already. `comm` is MPI_Comm_c2f of
  *  it. */
 weft_status wf_comm_init_mpi(int comm);
+/** True if mpiexec started this process. Reads the environment only: a lone process never touches
+ *  MPI. */
+bool wf_comm_is_started_by_mpiexec(void);
 /** False when this thread has no world yet and wf_comm_init was not called. */
 bool wf_comm_is_initialized(void);
 /** It was called on behalf of a program that may still call it itself, once. */

@@ -16,8 +16,7 @@ static pid_t process;                                /* a rank of mpiexec; 0: no
 static bool mpi_is_ours;                             /* started here, so ended here */
 static enum { NOT_BEGUN, BEGUN_EARLY, BEGUN } stage; /* of the main thread's world */
 
-/* Started by mpiexec? Asked of the environment, so that a lone process never touches MPI. */
-static bool is_started_by_mpiexec(void)
+bool wf_comm_is_started_by_mpiexec(void)
 {
     static const char *const marks[] = {
         "PMI_RANK", "PMI_FD", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"};
@@ -79,13 +78,11 @@ static weft_status init_mpi(int *argc, char ***argv)
     return WEFT_OK;
 }
 
-/* Where ranks share no memory, MPI says who is on the same machine. */
-static int rank_on_machine(MPI_Comm world)
+static int rank_on_node(MPI_Comm world)
 {
-    MPI_Comm here;
+    MPI_Comm here = wf_mpi_comm_of_node(world);
     int rank;
 
-    WF_MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here));
     WF_MPI(MPI_Comm_rank(here, &rank));
     WF_MPI(MPI_Comm_free(&here));
     return rank;
@@ -101,7 +98,7 @@ static struct wf_comm *create_world_comm(MPI_Comm comm, int rank, int size)
         thread->node = wf_comm_node_open(thread->net->first, (int)wf_knobs.shm);
         if (thread->node->level > WF_SHARING_NONE) wf_shm_open_node_comm(thread->node, world);
     }
-    wf_device_set_local_rank(thread->node ? thread->node->rank : rank_on_machine(comm));
+    wf_device_set_local_rank(thread->node ? thread->node->rank : rank_on_node(comm));
     wf_comm_choose_backend(world);
     return world;
 }
@@ -170,7 +167,7 @@ weft_status wf_comm_init(int *argc, char ***argv)
         return WEFT_OK;
     }
     WF_TRY(mark_initialized());
-    if (!is_started_by_mpiexec()) return WEFT_OK;
+    if (!wf_comm_is_started_by_mpiexec()) return WEFT_OK;
     WF_TRY(init_mpi(argc, argv));
     return join_world(MPI_COMM_WORLD);
 }

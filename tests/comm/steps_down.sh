@@ -20,7 +20,9 @@ expect() {
 
 # More address space than there is: refused on all ranks, or on one of them alone.
 huge=WEFT_ARENA_MIB=4000000000
-expect 'memfd is refused on this node; trying shm_open' 1 "$mpiexec" -n 2 env $huge "$program" shm
-expect 'memfd is refused on this node; trying shm_open' 1 "$mpiexec" -n 1 env $huge "$program" shm : -n 2 "$program" shm
+words='memfd is refused on this node; trying shm_open'
+expect "$words (rank 0: mapping 4000000000 MiB (WEFT_ARENA_MIB): " 1 "$mpiexec" -n 2 env $huge "$program" shm
+expect "$words (rank 0: mapping " 1 "$mpiexec" -n 1 env $huge "$program" shm : -n 2 "$program" shm
+expect "$words (rank 1: mapping " 1 "$mpiexec" -n 1 "$program" shm : -n 2 env $huge "$program" shm
 expect 'refused' 0 "$mpiexec" -n 2 "$program" shm
 exit $failed

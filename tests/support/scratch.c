@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/comm.h"
+
 enum { PATHS = 16, PATH_BYTES = 256 };
 
 static const char *temporary(void)
@@ -23,7 +25,7 @@ static const char *temporary(void)
 /* All processes of one mpiexec have one parent. */
 static void job_folder(char *path)
 {
-    long job = (long)(getenv("PMI_SIZE") ? getppid() : getpid());
+    long job = (long)(wf_comm_is_started_by_mpiexec() ? getppid() : getpid());
 
     snprintf(path, PATH_BYTES, "%s/weft-weights-%ld", temporary(), job);
 }

@@ -57,3 +57,7 @@ void wf_mpi_wait(MPI_Request *request, const char *what);
 void wf_mpi_allgather_bytes(MPI_Comm comm, const void *mine, void *all, size_t bytes);
 /** True when `ok` is true on all ranks. */
 bool wf_mpi_all_true(MPI_Comm comm, bool ok);
+
+/** The ranks of `world` that run on this rank's node, in the order of `world`. Collective over
+ *  `world`; the caller frees the communicator. */
+MPI_Comm wf_mpi_comm_of_node(MPI_Comm world);

@@ -8,11 +8,9 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { PAGE = 4096 };
-
 static size_t round_up_to_pages(size_t bytes)
 {
-    return bytes ? (bytes + PAGE - 1) / PAGE * PAGE : PAGE;
+    return bytes ? (bytes + WF_ARENA_PAGE - 1) / WF_ARENA_PAGE * WF_ARENA_PAGE : WF_ARENA_PAGE;
 }
 
 static void insert_gap(struct wf_arena *arena, size_t at, struct wf_arena_gap gap)

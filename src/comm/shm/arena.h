@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { WF_ARENA_PAGE = 4096 };
+
 struct wf_arena_gap {
     size_t offset, bytes;
 };

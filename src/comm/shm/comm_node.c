@@ -1,7 +1,6 @@
 /*
- * comm_node.c: finds the ranks of this machine and steps down until a way of sharing memory works
- * for all of them; the arena then becomes the pool's source of shared memory. How is in
- * node_memory.c.
+ * comm_node.c: tries the ways of sharing memory, the best first, until one works for all ranks of
+ * the node; the arena then becomes the pool's source of shared memory. node_memory.c has the ways.
  */
 #include "comm/shm/comm_node.h"
 
@@ -26,7 +25,7 @@ static void find_ranks_on_node(struct wf_comm_node *node, MPI_Comm world,
     int me, *members;
 
     WF_MPI(MPI_Comm_rank(world, &me));
-    WF_MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, me, MPI_INFO_NULL, &node->comm));
+    node->comm = wf_mpi_comm_of_node(world);
     WF_MPI(MPI_Comm_rank(node->comm, &node->rank));
     WF_MPI(MPI_Comm_size(node->comm, &node->size));
     members = wf_malloc((size_t)node->size * sizeof *members);
@@ -39,6 +38,7 @@ static bool try_sharing_level(struct wf_comm_node *node, int level)
 {
     size_t bytes = (size_t)wf_knobs.arena_mib << 20;
 
+    node->refusal[0] = '\0';
     switch (level) {
     case WF_SHARING_MEMFD:
         return wf_comm_node_map_memfd(node, bytes);
@@ -49,6 +49,19 @@ static bool try_sharing_level(struct wf_comm_node *node, int level)
     }
 }
 
+static void report_refusal(const struct wf_comm_node *node, int refused)
+{
+    const char *next = level_names[refused - 1];
+
+    if (refused - 1 > WF_SHARING_NONE)
+        WF_LOG(WF_LOG_WARN, "shm", "%s is refused on this node; trying %s (%s)",
+               level_names[refused], next, node->refusal);
+    else
+        WF_LOG(WF_LOG_WARN, "shm",
+               "%s is refused on this node; its %d ranks communicate by %s, which is slower (%s)",
+               level_names[refused], node->size, next, node->refusal);
+}
+
 /* All ranks of the node take the same steps: try_sharing_level answers alike on all of them. */
 static void choose_sharing_level(struct wf_comm_node *node, int level)
 {
@@ -56,10 +69,8 @@ static void choose_sharing_level(struct wf_comm_node *node, int level)
 
     while (level > WF_SHARING_NONE && !try_sharing_level(node, level)) {
         wf_comm_node_unmap(node);
+        if (node->rank == 0) report_refusal(node, level);
         level--;
-        if (node->rank == 0)
-            WF_LOG(WF_LOG_WARN, "shm", "%s is refused on this node; trying %s",
-                   level_names[level + 1], level_names[level]);
     }
     node->level = (enum wf_memory_sharing_level)level;
     if (node->rank == 0 && wanted == level)

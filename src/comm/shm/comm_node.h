@@ -30,6 +30,7 @@ struct wf_comm_node {
     uintptr_t *base; /* per local rank: its arena, as seen here */
     struct wf_arena arena;
     MPI_Win window;
+    char refusal[160]; /* why the last level was refused: the first rank's reason, on all ranks */
     struct wf_comm *node_comm; /* all ranks of the node: how members of a new communicator meet */
 };
 
@@ -38,7 +39,8 @@ struct wf_comm_node {
 struct wf_comm_node *wf_comm_node_open(MPI_Comm world, int level);
 void wf_comm_node_close(struct wf_comm_node *node);
 
-/** Map arenas of this level on all ranks of the node; false on all of them when one cannot. */
+/** Map arenas of this level on all ranks of the node; false on all of them, with node->refusal, if
+ *  one cannot. */
 bool wf_comm_node_map_memfd(struct wf_comm_node *node, size_t bytes);
 bool wf_comm_node_map_shm_open(struct wf_comm_node *node, size_t bytes);
 bool wf_comm_node_map_window(struct wf_comm_node *node, size_t bytes);

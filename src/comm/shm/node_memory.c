@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +33,32 @@ struct shared_memory_id {
     uint64_t bytes;
 };
 
+/* Why this rank cannot take a level; the first reason counts. Returns false. */
+WEFT_PRINTF(2, 3) static bool refuse(struct wf_comm_node *node, const char *format, ...)
+{
+    va_list values;
+
+    if (node->refusal[0]) return false;
+    va_start(values, format);
+    vsnprintf(node->refusal, sizeof node->refusal, format, values);
+    va_end(values);
+    return false;
+}
+
+/* True if no rank of the node has refused; otherwise every rank gets the first rank's reason. */
+static bool agree_on_refusal(struct wf_comm_node *node)
+{
+    enum { BYTES = sizeof node->refusal };
+    char *all = wf_malloc((size_t)node->size * BYTES);
+    int first = 0;
+
+    wf_mpi_allgather_bytes(node->comm, node->refusal, all, BYTES);
+    while (first < node->size && !all[first * BYTES]) first++;
+    if (first < node->size) memcpy(node->refusal, all + first * BYTES, BYTES);
+    wf_free(all);
+    return first == node->size;
+}
+
 static uint64_t make_token(void)
 {
     double now = wf_monotonic_seconds();
@@ -54,10 +81,15 @@ static bool map_own_memory(struct wf_comm_node *node, int fd,
 {
     void *base;
 
-    if (fd < 0 || ftruncate(fd, (off_t)shared_memory_id->bytes) != 0) return false;
-    if (reserve && posix_fallocate(fd, 0, 4096) != 0) return false;
+    if (fd < 0) return refuse(node, "rank %d: a memory file: %s", node->rank, strerror(errno));
+    if (ftruncate(fd, (off_t)shared_memory_id->bytes) != 0 ||
+        (reserve && posix_fallocate(fd, 0, 4096) != 0))
+        return refuse(node, "rank %d: %" PRIu64 " MiB of shared memory: no room", node->rank,
+                      shared_memory_id->bytes >> 20);
     base = map_file(fd, shared_memory_id->bytes);
-    if (!base) return false;
+    if (!base)
+        return refuse(node, "rank %d: mapping %" PRIu64 " MiB (WEFT_ARENA_MIB): %s", node->rank,
+                      shared_memory_id->bytes >> 20, strerror(errno));
     node->base[node->rank] = (uintptr_t)base;
     shared_memory_id->token = make_token();
     memcpy(base, &shared_memory_id->token, sizeof shared_memory_id->token);
@@ -72,28 +104,38 @@ static bool map_peer_memory(struct wf_comm_node *node, int peer,
     struct stat stat;
     void *base = NULL;
 
-    if (fd < 0) return false;
+    if (fd < 0)
+        return refuse(node, "rank %d: the memory of rank %d, %s: %s", node->rank, peer,
+                      shared_memory_id->path, strerror(errno));
     if (fstat(fd, &stat) == 0 && (uint64_t)stat.st_size == shared_memory_id->bytes)
         base = map_file(fd, shared_memory_id->bytes);
     close(fd);
-    if (!base) return false;
     node->base[peer] = (uintptr_t)base;
-    return memcmp(base, &shared_memory_id->token, sizeof shared_memory_id->token) == 0;
+    if (base && memcmp(base, &shared_memory_id->token, sizeof shared_memory_id->token) == 0)
+        return true;
+    return refuse(node, "rank %d: %s is not the memory of rank %d", node->rank,
+                  shared_memory_id->path, peer);
 }
 
-/* Exchange cards and map all peers, which have as much; bytes is 0 where the own memory failed. */
+/* Exchange the ids and map all peers. A rank whose own memory failed has refused and has 0 bytes;
+ * a rank with another number of bytes was started with another WEFT_ARENA_MIB. */
 static bool exchange_and_map_peers(struct wf_comm_node *node, const struct shared_memory_id *mine)
 {
-    struct shared_memory_id *cards = wf_calloc((size_t)node->size, sizeof *cards);
+    struct shared_memory_id *ids = wf_calloc((size_t)node->size, sizeof *ids);
     bool ok = true;
 
-    wf_mpi_allgather_bytes(node->comm, mine, cards, sizeof *cards);
-    for (int peer = 0; peer < node->size; peer++)
-        ok = ok && cards[peer].bytes && cards[peer].bytes == mine->bytes;
+    wf_mpi_allgather_bytes(node->comm, mine, ids, sizeof *ids);
+    for (int peer = 0; peer < node->size; peer++) {
+        if (!mine->bytes || !ids[peer].bytes)
+            ok = false;
+        else if (ids[peer].bytes != mine->bytes)
+            ok = refuse(node, "rank %d has %" PRIu64 " MiB, rank %d has %" PRIu64 " MiB",
+                        node->rank, mine->bytes >> 20, peer, ids[peer].bytes >> 20);
+    }
     for (int peer = 0; ok && peer < node->size; peer++)
-        ok = peer == node->rank || map_peer_memory(node, peer, &cards[peer]);
-    wf_free(cards);
-    return wf_mpi_all_true(node->comm, ok);
+        ok = peer == node->rank || map_peer_memory(node, peer, &ids[peer]);
+    wf_free(ids);
+    return agree_on_refusal(node);
 }
 
 bool wf_comm_node_map_memfd(struct wf_comm_node *node, size_t bytes)
@@ -163,6 +205,9 @@ bool wf_comm_node_map_shm_open(struct wf_comm_node *node, size_t bytes)
     snprintf(shared_memory_id.path, sizeof shared_memory_id.path, "/dev/shm%s", name);
     if (shared_memory_id.bytes >= LEAST_BYTES)
         fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    else
+        refuse(node, "rank %d: %zu KiB of /dev/shm for each rank", node->rank,
+               (size_t)shared_memory_id.bytes >> 10);
     if (!map_own_memory(node, fd, &shared_memory_id, true)) shared_memory_id.bytes = 0;
     if (fd >= 0 && !shared_memory_id.bytes && !node->arena.base) close(fd);
     ok = exchange_and_map_peers(node, &shared_memory_id);
@@ -170,23 +215,33 @@ bool wf_comm_node_map_shm_open(struct wf_comm_node *node, size_t bytes)
     return ok;
 }
 
+/* MPI aligns a segment as it likes (Open MPI 4.1.4: to 8 bytes). Each rank's arena begins at the
+ * first page of its segment, and the ranks tell each other how many bytes they skip. */
 bool wf_comm_node_map_window(struct wf_comm_node *node, size_t bytes)
 {
-    void *mine = NULL;
-    int unit;
+    const MPI_Aint room = (MPI_Aint)(bytes + WF_ARENA_PAGE - 1);
+    void *segment = NULL;
+    uint32_t skip, *skips;
+    int unit, code;
 
-    if (MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, node->comm, &mine,
-                                &node->window) != MPI_SUCCESS)
+    code = MPI_Win_allocate_shared(room, 1, MPI_INFO_NULL, node->comm, &segment, &node->window);
+    if (code != MPI_SUCCESS) {
         node->window = MPI_WIN_NULL;
-    if (!wf_mpi_all_true(node->comm, node->window != MPI_WIN_NULL)) return false;
+        refuse(node, "rank %d: %s", node->rank, wf_mpi_error_text(code, "MPI_Win_allocate_shared"));
+    }
+    if (!agree_on_refusal(node)) return false;
+    skip = (uint32_t)(-(uintptr_t)segment % WF_ARENA_PAGE);
+    skips = wf_malloc((size_t)node->size * sizeof *skips);
+    wf_mpi_allgather_bytes(node->comm, &skip, skips, sizeof skip);
     for (int peer = 0; peer < node->size; peer++) {
         MPI_Aint size;
         void *base;
 
         WF_MPI(MPI_Win_shared_query(node->window, peer, &size, &unit, &base));
-        node->base[peer] = (uintptr_t)base;
+        node->base[peer] = (uintptr_t)base + skips[peer];
     }
-    wf_arena_init(&node->arena, mine, bytes, -1, false);
+    wf_free(skips);
+    wf_arena_init(&node->arena, (char *)segment + skip, bytes, -1, false);
     return true;
 }
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 
 enum { NO_ROOM = -1 };
@@ -136,6 +137,11 @@ void wf_comm_choose_backend(struct wf_comm *comm)
 
     if (node && is_on_one_node(comm, node)) {
         if (node->level > WF_SHARING_NONE && wf_shm_attach_engine(comm, node)) return;
+        if (node->level > WF_SHARING_NONE && comm->rank == 0)
+            WF_LOG(WF_LOG_WARN, "shm",
+                   "%d ranks of one node communicate by plain MPI, which is slower: a rank has no "
+                   "room left in its shared memory (WEFT_ARENA_MIB)",
+                   comm->size);
     } else if (node && wf_multi_node_open(comm)) {
         return;
     }
