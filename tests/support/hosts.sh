@@ -6,6 +6,7 @@
 #
 # A host is a network namespace on a bridge; MPI takes namespaces for machines. Names carry the
 # process id, so that several runs do not meet. Needs root and iproute2: exit 77 (skip) without.
+# MPIEXEC names the launcher (mpiexec).
 set -u
 
 tag=$(printf '%05d' $(($$ % 100000)))
@@ -61,10 +62,22 @@ trap down EXIT
 trap 'exit 1' INT TERM
 up "$hosts" 2>/dev/null || skip "network namespaces cannot be made here"
 
-list=$(for i in $(seq "$hosts"); do echo "$net.$i"; done | paste -sd,)
+# start PROGRAM...: the job on these hosts. Open MPI takes hosts with the ranks of each, and subnets.
+start() {
+    local each=$((ranks / hosts)) list
+    if "$mpiexec" --version 2>&1 | grep -qE 'Open MPI|OpenRTE|PRTE'; then
+        list=$(for i in $(seq "$hosts"); do echo "$net.$i:$each"; done | paste -sd,)
+        exec "$mpiexec" --mca plm_rsh_agent "$launcher" --host "$list" -n "$ranks" \
+            --mca oob_tcp_if_include "$net.0/24" --mca btl_tcp_if_include "$net.0/24" --mca btl self,tcp --mca pml ob1 "$@"
+    fi
+    list=$(for i in $(seq "$hosts"); do echo "$net.$i"; done | paste -sd,)
+    exec "$mpiexec" -launcher ssh -launcher-exec "$launcher" -hosts "$list" -iface "wb$tag" \
+        -n "$ranks" -ppn "$each" -genv UCX_TLS tcp,self,posix -genv UCX_NET_DEVICES eth0 "$@"
+}
+
+mpiexec=${MPIEXEC:-mpiexec}
 said=$(mktemp)
-mpiexec -launcher ssh -launcher-exec "$launcher" -hosts "$list" -iface "wb$tag" \
-    -n "$ranks" -ppn $((ranks / hosts)) -genv UCX_TLS tcp,self,posix -genv UCX_NET_DEVICES eth0 "$@" >"$said" 2>&1 &
+start "$@" >"$said" 2>&1 &
 job=$!
 
 # MPI_Finalize of MPICH 4.0.2 over UCX and TCP hangs now and then, with any program: a rank waits for
