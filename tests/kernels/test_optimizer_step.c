@@ -3,6 +3,7 @@
  */
 #include "cases.h"
 
+#include "base/int_math.h"
 #include "kernels/optimizer_kernels.h"
 
 static const struct wf_optimizer_kernels *const kernels = &wf_cpu_optimizer_kernels;
@@ -92,20 +93,6 @@ static struct operand *make_operands(weft_dtype dtype, weft_dtype grad_dtype, in
     return o;
 }
 
-static void check_and_free(struct operand *o, weft_dtype dtype, double **want)
-{
-    for (int i = 0; i < OPERANDS; i++) {
-        if (i != G) {
-            operand_read(&o[i]);
-            expect_near("step", &o[i], want[i], bound(dtype));
-        }
-        expect_guards(&o[i]);
-        operand_free(&o[i]);
-        free(want[i]);
-    }
-    free(o);
-}
-
 static const struct wf_optimizer_step step = {-1,  0.2, 0.97, 0.05, 0.02, 0.8,
                                               0.3, 0.9, 0.1,  1.5,  1e-3};
 
@@ -139,6 +126,26 @@ static struct parameter make_parameter(enum wf_optimizer_kind loop, unsigned sta
     return p;
 }
 
+static void free_parameter(struct parameter *p)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        expect_guards(&p->o[i]);
+        operand_free(&p->o[i]);
+        free(p->want[i]);
+    }
+    free(p->o);
+}
+
+static void check_and_free(struct parameter *p)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        if (i == G) continue;
+        operand_read(&p->o[i]);
+        expect_near("step", &p->o[i], p->want[i], bound(p->item.arrays.dtype));
+    }
+    free_parameter(p);
+}
+
 static bool has_states(enum wf_optimizer_kind loop, unsigned states)
 {
     return (states & needs[loop]) == needs[loop] && !(states & ~takes[loop]);
@@ -150,7 +157,7 @@ static void check_loop(enum wf_optimizer_kind loop, unsigned states, weft_dtype 
     struct parameter p = make_parameter(loop, states, dtype, grad_dtype, n);
 
     kernels->step(&p.item, 1);
-    check_and_free(p.o, dtype, p.want);
+    check_and_free(&p);
 }
 
 WT_UNIT(updates__equal_their_formulas)
@@ -165,6 +172,60 @@ WT_UNIT(updates__equal_their_formulas)
         check_loop(loop, states, WEFT_F32, WEFT_F32, n);
         check_loop(loop, states, WEFT_F64, WEFT_F64, n);
         check_loop(loop, states, WEFT_F32, float_dtypes[FLOAT_DTYPES - 1], n); /* of 16 bits */
+    }
+}
+
+/* The step of elements from..to-1 alone. */
+static void step_part(const struct parameter *p, int64_t from, int64_t to)
+{
+    struct wf_optimizer_item item = p->item;
+    struct wf_optimizer_step_arrays *a = &item.arrays;
+    size_t element = weft_dtype_size(a->dtype);
+
+    a->count = to - from;
+    a->w = (char *)a->w + (size_t)from * element;
+    a->g = (const char *)a->g + (size_t)from * weft_dtype_size(a->grad_dtype);
+    for (int i = 0; i < WF_STEP_STATES; i++)
+        if (a->state[i]) a->state[i] = (char *)a->state[i] + (size_t)from * element;
+    kernels->step(&item, 1);
+}
+
+/* A tensor that is cut anywhere gets the bits of the whole: no element's bits depend on whether it
+ * lies in a vector, or behind the last whole one. issue 37, 5 */
+static void check_parts(enum wf_optimizer_kind loop, unsigned states, weft_dtype dtype,
+                        weft_dtype grad_dtype)
+{
+    enum { N = 203, LONGEST = 40 };
+    struct parameter whole = make_parameter(loop, states, dtype, grad_dtype, N);
+
+    kernels->step(&whole.item, 1);
+    for (int64_t length = 1; length <= LONGEST; length++) {
+        struct parameter cut = make_parameter(loop, states, dtype, grad_dtype, N);
+
+        for (int64_t from = 0; from < N; from += length)
+            step_part(&cut, from, wf_min_i64(from + length, N));
+        for (int i = 0; i < OPERANDS; i++)
+            ck_assert_msg(
+                memcmp(cut.o[i].data, whole.o[i].data, N * weft_dtype_size(cut.o[i].desc.dtype)) ==
+                    0,
+                "loop %d, states %u, %s: operand %d in parts of %d differs from the whole", loop,
+                states, weft_dtype_name(dtype), i, (int)length);
+        free_parameter(&cut);
+    }
+    free_parameter(&whole);
+}
+
+WT_UNIT(updates__have_the_same_bits_however_a_parameter_is_cut)
+{
+    EACH_ISA
+    for (int i = 0; i < WF_STEP_LOOPS * 8; i++) {
+        enum wf_optimizer_kind loop = (enum wf_optimizer_kind)(i / 8);
+        unsigned states = (unsigned)i % 8;
+
+        if (!has_states(loop, states)) continue;
+        check_parts(loop, states, WEFT_F32, WEFT_F32);
+        check_parts(loop, states, WEFT_F64, WEFT_F64);
+        check_parts(loop, states, WEFT_F32, WEFT_BF16);
     }
 }
 
@@ -187,7 +248,7 @@ WT_UNIT(updates__of_many_parameters_are_theirs)
         items[i] = p[i].item;
     }
     kernels->step(items, MANY);
-    for (int i = 0; i < MANY; i++) check_and_free(p[i].o, p[i].item.arrays.dtype, p[i].want);
+    for (int i = 0; i < MANY; i++) check_and_free(&p[i]);
 }
 
 /* Groups whose numbers differ. */

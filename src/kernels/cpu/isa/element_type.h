@@ -198,6 +198,7 @@ static inline int16_t order_of_bits(uint16_t bits)
 #undef WF_LOGIT
 #define WF_LOGIT(p) WF_F(logit)(p)
 #define WF_SQRT(v) WF_F(root)(v)
+#define WF_FMA(a, b, c) WF_F(multiply_add)(a, b, c)
 #define WF_TANH(v) WF_F(tanh)(v)
 #define WF_SIGMOID(v) WF_F(sigmoid)(v)
 #define WF_SILU(v) WF_F(silu)(v)

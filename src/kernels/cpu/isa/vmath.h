@@ -202,5 +202,32 @@ static inline float pow_f32(float x, float y)
 /** libm: a double has no wider type in which the error of log x could vanish. */
 static inline double pow_f64(double x, double y) { return pow(x, y); }
 
+/*
+ * NOTE [no contraction]. The compiler may compute the body of a loop in vectors and the elements
+ * behind the last whole vector one by one. With -ffp-contract=fast it chooses for each of the two
+ * which products it fuses with sums: of a b + c d one or the other (gcc 16 does). An element's bits
+ * then depend on its index, and so on how its tensor is sharded. Loops whose bits are promised to
+ * be the same in every layout are compiled with -ffp-contract=off, and name what is fused.
+ */
+
+/** a b + c, rounded once where the instruction set has fused products, else twice. */
+static inline float multiply_add_f32(float a, float b, float c)
+{
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+static inline double multiply_add_f64(double a, double b, double c)
+{
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
 static inline float root_f32(float x) { return sqrtf(x); }
 static inline double root_f64(double x) { return sqrt(x); }

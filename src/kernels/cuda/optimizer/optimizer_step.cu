@@ -9,8 +9,10 @@
 
 #undef WF_C
 #undef WF_SQRT
+#undef WF_FMA
 #define WF_C(number) ((WF_T)(number))
 #define WF_SQRT(v) WF_NAME(root)(v)
+#define WF_FMA(a, b, c) fma(a, b, c)
 #define inline __host__ __device__ inline
 #define WF_T float
 #define WF_NAME(f) f##_f32
