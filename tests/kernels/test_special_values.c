@@ -3,23 +3,10 @@
  * of its vectors; infinite, tiny and other special values come out alike.
  */
 #include "cases.h"
+#include "pointwise_rows.h"
 
-static const struct {
-    const char *name;
-    wf_kernel_prepare *kernel;
-    int n_in;
-} all_kernels[] = {
-#define WF_UNARY(name, ...) {#name, wf_cpu_##name, 1}, {#name "_grad", wf_cpu_##name##_grad, 2},
-#define WF_UNARY_BY_OPS(name, ...) {#name, wf_cpu_##name, 1},
-#define WF_BINARY(name, ...) {#name, wf_cpu_##name, 2},
-#define WF_TERNARY(name, ...) {#name, wf_cpu_##name, 3},
-#include "kernels/pointwise.def"
-};
 static const double specials[] = {0, 1, -0.3, 1e-42, 3e38, -3e38, 100, INFINITY, -INFINITY, NAN};
-enum {
-    ALL_KERNELS = sizeof all_kernels / sizeof *all_kernels,
-    SPECIALS = sizeof specials / sizeof *specials
-};
+enum { SPECIALS = sizeof specials / sizeof *specials };
 
 /* in[i] fills operand i. Returns the result's first element; *last is its last. */
 static double of_specials(int kernel, weft_dtype dtype, int64_t n, const double *in, double *last)

@@ -13,6 +13,12 @@
 #include <stdint.h>
 #include <string.h>
 
+static inline float magnitude_f32(float x) { return fabsf(x); }
+static inline double magnitude_f64(double x) { return fabs(x); }
+
+static inline float with_sign_of_f32(float size, float x) { return copysignf(size, x); }
+static inline double with_sign_of_f64(double size, double x) { return copysign(size, x); }
+
 /* ---- float ---- */
 static inline float exp_tail_f32(float x)
 {

@@ -22,12 +22,12 @@ static inline float asin_tail_f32(float z)
 /** Beyond 1/2 by asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2)). */
 static inline float asin_f32(float x)
 {
-    float size = x < 0 ? -x : x;
+    float size = fabsf(x);
     float z = size > 0.5f ? 0.5f - 0.5f * size : x * x, s = size > 0.5f ? sqrtf(z) : size;
     float y = s + s * (z * asin_tail_f32(z));
 
     y = size > 0.5f ? 1.57079637f - (2 * y + 4.37113883e-8f) : y;
-    return x < 0 ? -y : y;
+    return copysignf(y, x);
 }
 
 /** e^x, -80 <= x <= 0. */
@@ -42,7 +42,7 @@ static inline float exp_near_0_f32(float x)
 /** To 1 an odd polynomial, beyond it 1 - e^(x Q(x)), which is 1 from 4 on. */
 static inline float erf_f32(float x)
 {
-    float size = x < 0 ? -x : x, z = x * x, t = size > 4.0f ? 4.0f : size, near, far;
+    float size = fabsf(x), z = x * x, t = size > 4.0f ? 4.0f : size, near, far;
     float p = 8.379755579e-5f, q = 2.536835421e-7f;
 
     p = p * z - 8.161986539e-4f;
@@ -61,7 +61,7 @@ static inline float erf_f32(float x)
     q = q * t - 1.128755852f;
     far = 1 - exp_near_0_f32(t * q);
     near = size < 1.0f ? near : far;
-    return x < 0 ? -near : near;
+    return copysignf(near, x);
 }
 
 /** log x in two terms of log10 e. */

@@ -61,15 +61,15 @@ static inline double cos_pi_near_0(double x)
  *  between -1/2 and 1/2. */
 static inline double sin_pi_of_rest(double x)
 {
-    const double size = x < 0 ? -x : x;
+    const double size = fabs(x);
     double y = size > 0.25 ? cos_pi_near_0(0.5 - size) : sin_pi_near_0(size);
 
-    return x < 0 ? -y : y;
+    return copysign(y, x);
 }
 
 static inline double cos_pi_of_rest(double x)
 {
-    const double size = x < 0 ? -x : x;
+    const double size = fabs(x);
 
     return size > 0.25 ? sin_pi_near_0(0.5 - size) : cos_pi_near_0(size);
 }
@@ -245,7 +245,7 @@ static inline double erfinv_miss(double x, double y)
 
 static inline double erfinv_f64(double y)
 {
-    double size = y < 0 ? -y : y, x = erfinv_roughly(size);
+    double size = fabs(y), x = erfinv_roughly(size);
 
     for (int i = 0; i < 3; i++) {
         double u = erfinv_miss(x, size);
@@ -298,6 +298,7 @@ static inline double floor_divide_f64(double a, double b)
     if (rest != 0 && (rest < 0) != (b < 0)) q -= 1;
     down = floor(q);
     down = q - down > 0.5 ? down + 1 : down;
+    down = down == 0 ? copysign(0.0, plain) : down;
     return bits << 1 ? down : plain;
 }
 
@@ -310,6 +311,7 @@ static inline float floor_divide_f32(float a, float b)
     if (rest != 0 && (rest < 0) != (b < 0)) q -= 1;
     down = floorf(q);
     down = q - down > 0.5f ? down + 1 : down;
+    down = down == 0 ? copysignf(0.0f, plain) : down;
     return bits << 1 ? down : plain;
 }
 

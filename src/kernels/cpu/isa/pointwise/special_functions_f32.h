@@ -20,7 +20,7 @@ enum { SHIFT_F32 = 7 };
 
 static inline float lgamma_f32(float xf)
 {
-    const double x = (double)xf, size = x < 0 ? -x : x;
+    const double x = (double)xf, size = fabs(x);
     const double rest = x - rint_f64(x), sine = sin_pi_of_rest(rest);
     double product = 1, z = size, y, other;
 
@@ -29,7 +29,7 @@ static inline float lgamma_f32(float xf)
     z = size < SHIFT_F32 ? size + SHIFT_F32 : size;
     y = (z - 0.5) * (log_f64(z) - 1) + 0.41893853320467274178 + stirling_rest(z);
     other = log_f64(3.1415926535897932385 * (x < 0 ? product : 1) /
-                    (x < 0 ? size * (sine < 0 ? -sine : sine) : 3.1415926535897932385 * product));
+                    (x < 0 ? size * fabs(sine) : 3.1415926535897932385 * product));
     y = other + (x < 0 ? -y : y);
     y = ((x == 1) | (x == 2)) ? 0 : y;
     y = rest == 0 && x <= 0 ? (double)INFINITY : y;
@@ -103,7 +103,7 @@ static inline float erfinv_far_f32(float t)
 
 static inline float erfinv_f32(float y)
 {
-    float size = y < 0 ? -y : y, w = -log_of_number_f32((1 - size) * (1 + size));
+    float size = fabsf(y), w = -log_of_number_f32((1 - size) * (1 + size));
     float x = y * (w < 5.5f ? erfinv_near_f32(w - 2.625f) : erfinv_far_f32(sqrtf(w) - 3.1171875f));
 
     x = size < 1 ? x : y * (float)INFINITY;
