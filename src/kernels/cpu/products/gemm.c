@@ -231,8 +231,7 @@ static void prepare_f32(struct wf_gemm *g)
 static void run_dnnl_16_bit(const struct wf_gemm *g, const void *a, const void *b, const void *bias,
                             void *c, char *scratch)
 {
-    (void)scratch;
-    wf_dnnl_product_run(g->dnnl, a, b, bias, c);
+    wf_dnnl_product_run(g->dnnl, a, b, bias, c, scratch);
 }
 
 /*
@@ -307,8 +306,11 @@ static void warn_widened(uint8_t dtype)
 static void prepare_16_bit(struct wf_gemm *g)
 {
     if (g->k > 0 && wf_kernels_isa_level() >= 5) g->dnnl = wf_dnnl_product_new(g);
-    g->run = run_dnnl_16_bit;
-    if (g->dnnl) return;
+    if (g->dnnl) {
+        g->run = run_dnnl_16_bit;
+        g->scratch = wf_dnnl_product_scratch(g->dnnl);
+        return;
+    }
     if (has_few_rows(g, FEW_WIDENED)) {
         prepare_gemv(g);
         return;

@@ -18,6 +18,8 @@ void wf_dnnl_sgemm(const struct wf_gemm *g, const float *a, const float *b, floa
 /** oneDNN's product of 16-bit floats for g, NULL where this machine has only its slow reference for
  * it. */
 struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g);
+/** Bytes of scratch that a run needs, 64-byte aligned. */
+size_t wf_dnnl_product_scratch(const struct wf_dnnl_product *p);
 void wf_dnnl_product_run(struct wf_dnnl_product *p, const void *a, const void *b, const void *bias,
-                         void *c);
+                         void *c, char *scratch);
 void wf_dnnl_product_free(struct wf_dnnl_product *p);
