@@ -86,7 +86,8 @@ static void report_hits(weft_mesh *mesh)
     bench_line(bench_host_ns(op_redistribute_same, &spread_out), "ns",
                "dispatch.redistribute_same_ns");
     want_gradients(&spread_out);
-    bench_line(bench_host_ns(op_chain, &spread_out) / CHAIN_NODES, "ns", "dispatch.grad_ns");
+    bench_line(bench_host_ns(op_chain, &spread_out) / (double)CHAIN_NODES, "ns",
+               "dispatch.grad_ns");
 }
 
 /* ---- what a thousand steps ask of the system ---- */
@@ -225,7 +226,7 @@ static double host_instructions(const char *op)
     enum { TIMES = 64 * BENCH_BATCH };
     double whole = instructions("count", op, TIMES);
 
-    return whole < 0 ? -1 : (whole - instructions("count-kernel", op, TIMES)) / TIMES;
+    return whole < 0 ? -1 : (whole - instructions("count-kernel", op, TIMES)) / (double)TIMES;
 }
 
 static void report_instructions(void)
@@ -242,7 +243,7 @@ static void report_instructions(void)
         if (n > worst) worst = n;
     }
     bench_line(worst, "instructions", "dispatch.instructions");
-    bench_line(chain / CHAIN_NODES, "instructions", "dispatch.grad_instructions");
+    bench_line(chain / (double)CHAIN_NODES, "instructions", "dispatch.grad_instructions");
 }
 
 int main(int argc, char **argv)

@@ -141,7 +141,7 @@ static void report_pointwise(void)
     weft_scope *scope = weft_scope_open();
     struct work work = {.a = bench_need(weft_full(WEFT_BF16, shape, 2, 0.5)),
                         .b = bench_need(weft_full(WEFT_BF16, shape, 2, 0.25))};
-    double bytes = 2.0 * SIDE * SIDE, copied = 0, least = 1e9;
+    double bytes = 2.0 * (double)SIDE * (double)SIDE, copied = 0, least = 1e9;
 
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         double rate;

@@ -98,7 +98,7 @@ static struct operands make_operands(weft_dtype dtype, int64_t bytes)
     return o;
 }
 
-static void call_once(const struct op *op, const struct operands *o, weft_tensor *gradient)
+static void call_op(const struct op *op, const struct operands *o, weft_tensor *gradient)
 {
     weft_scope *scope = weft_scope_open();
     weft_tensor *y = bench_need(op->call(o));
@@ -122,13 +122,13 @@ static double seconds_of(const struct op *op, const struct operands *o, bool bac
     double best = INFINITY, began;
     int calls = 1;
 
-    call_once(op, o, gradient);
+    call_op(op, o, gradient);
     began = now();
-    call_once(op, o, gradient);
+    call_op(op, o, gradient);
     calls += (int)(2e-3 / (now() - began + 1e-7));
     for (int round = 0; round < ROUNDS; round++) {
         began = now();
-        for (int i = 0; i < calls; i++) call_once(op, o, gradient);
+        for (int i = 0; i < calls; i++) call_op(op, o, gradient);
         best = fmin(best, (now() - began) / calls);
     }
     weft_scope_close(scope);
@@ -147,7 +147,7 @@ static double device_copy_speed(int64_t bytes)
         double began = now();
 
         for (int call = 0; call < ROUNDS; call++) WEFT_CHECK(weft_copy_(to, from));
-        if (i) best = fmin(best, (now() - began) / ROUNDS);
+        if (i) best = fmin(best, (now() - began) / (double)ROUNDS);
     }
     weft_scope_close(scope);
     return 2 * (double)bytes / best;

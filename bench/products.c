@@ -50,7 +50,7 @@ static double speed(enum form form, weft_dtype dtype, int64_t m, int64_t n, int6
     void *c = numbers(g.m * g.n, dtype);
     char *scratch = bench_need(aligned_alloc(64, g.scratch + 64));
     double flops = 2.0 * (double)m * (double)n * (double)k, best = 0;
-    int batch = 1 + (int)(BATCH_FLOPS / flops);
+    int batch = 1 + (int)((double)BATCH_FLOPS / flops);
 
     for (int round = 0; round < ROUNDS; round++) {
         double began = bench_cpu_now(), rate;
@@ -84,7 +84,8 @@ int main(int argc, char **argv)
 
     if (weft_init(&argc, &argv) != WEFT_OK) return EXIT_FAILURE;
     for (int i = 0; i < 4; i++)
-        for (int form = 0; form < FORMS; form++) measure(form, step[i][0], step[i][1], step[i][2]);
+        for (enum form form = FORWARD; form < FORMS; form++)
+            measure(form, step[i][0], step[i][1], step[i][2]);
     for (int i = 0; i < 5; i++) measure(FORWARD, prompt[i][0], prompt[i][1], prompt[i][2]);
     return weft_finalize();
 }

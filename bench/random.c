@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     scope = weft_scope_open();
     for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++) {
         weft_tensor *t = bench_need(weft_empty(kinds[i].dtype, (int64_t[]){MILLION}, 1));
-        double bytes = (double)weft_dtype_size(kinds[i].dtype) * MILLION;
+        double bytes = (double)weft_dtype_size(kinds[i].dtype) * (double)MILLION;
 
         bench_line(1e-9 * bytes / seconds(kinds[i].fill, t), "GB/s", "random.%s", kinds[i].key);
     }

@@ -189,7 +189,7 @@ static void measure_hit(void)
 
         for (int c = 0; c < CALLS; c++)
             bench_need(wf_op_plan_lookup(WF_OP_redistribute, &t, 1, &args));
-        seconds[i] = (bench_cpu_now() - start) / CALLS;
+        seconds[i] = (bench_cpu_now() - start) / (double)CALLS;
     }
     bench_line(bench_median(seconds, MOST_ROUNDS) * 1e9, "ns", "redistribute.plan_hit_ns");
     weft_scope_close(scope);

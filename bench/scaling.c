@@ -118,7 +118,7 @@ static void print_prediction(const char *links, struct scaled_forecast *f,
  * Machines of 8 ranks on a network: PyTorch's planner takes 19.3 GB/s and 2.7 us per rank waited
  * for between hosts. The 8 ranks share the former; the library's latency stands for 11 waits.
  */
-static const struct scaled_link network = {2.7 * 11, 19300.0 / NODE};
+static const struct scaled_link network = {2.7 * 11, 19300 / (double)NODE};
 
 static void predict(const struct machine *machine, struct scaled_link node)
 {

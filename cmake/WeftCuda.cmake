@@ -65,12 +65,12 @@ endforeach()
 if(WEFT_CUDA_KERNELS)
     add_library(weft_cuda_kernels OBJECT EXCLUDE_FROM_ALL ${WEFT_CUDA_KERNELS})
     target_include_directories(weft_cuda_kernels PRIVATE include src)
-    # A kernel that spills registers or uses local memory is refused; with another toolkit, WEFT_WERROR=OFF lets it pass.
-    set(refused "SHELL:-Xptxas -warn-spills,-warn-lmem-usage")
+    # nvcc warns of a kernel that spills registers or uses local memory; WEFT_WERROR refuses such a kernel.
+    set(spill_warnings "SHELL:-Xptxas -warn-spills,-warn-lmem-usage")
     if(WEFT_WERROR)
-        set(refused "SHELL:-Werror all-warnings" "${refused},-Werror")
+        set(spill_warnings "SHELL:-Werror all-warnings" "${spill_warnings},-Werror")
     endif()
-    target_compile_options(weft_cuda_kernels PRIVATE ${refused}
+    target_compile_options(weft_cuda_kernels PRIVATE ${spill_warnings}
         "SHELL:-Xcompiler -Wall,-Wextra,-fvisibility=hidden")
 endif()
 

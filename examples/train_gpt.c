@@ -137,7 +137,7 @@ static weft_status validate(struct trainer *t, double *mean)
     }
     weft_no_grad_close();
     weft_module_train(t->s.model, true);
-    *mean = sum / VALIDATION_BATCHES;
+    *mean = sum / (double)VALIDATION_BATCHES;
     if (status == WEFT_OK && t->s.dp)
         status = weft_data_parallel_mean(t->s.model, *mean, t->rows, mean);
     return status;

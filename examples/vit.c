@@ -111,7 +111,8 @@ static weft_status examine(struct trainer *t)
         status =
             weft_data_parallel_mean(t->vit, b->rows ? right / (double)b->rows : 0, b->rows, &part);
     if (!status && weft_world_rank() == 0)
-        printf("%.0f of %d images that it had not seen are told right\n", part * UNSEEN, UNSEEN);
+        printf("%.0f of %d images that it had not seen are told right\n", part * (double)UNSEEN,
+               UNSEEN);
     weft_scope_close(scope);
     free(b);
     return status;

@@ -2,6 +2,7 @@
 #include "hand.h"
 
 #include <dlfcn.h>
+#include <float.h>
 #include <math.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -173,7 +174,8 @@ void hand_transpose(long rows, long cols, const float *src, long src_ld, float *
 }
 
 /* ---- matrix products ---- */
-enum { MAX_PLANS = 64, CANDIDATES = 5, TRIALS = 2 * CANDIDATES, TUNING_SECONDS = 8 };
+enum { MAX_PLANS = 64, CANDIDATES = 5, TRIALS = 2 * CANDIDATES };
+static const double tuning_seconds = 8;
 
 /* What was chosen for one kind of product: its rows in 2^choice parts. */
 struct plan {
@@ -202,7 +204,7 @@ static struct plan *plan_of(const struct hand_gemm *g)
         if (same_kind(&plans[i].like, g)) return &plans[i];
     if (n_plans == MAX_PLANS) hand_die("too many kinds of products");
     plans[n_plans].like = *g;
-    for (int c = 0; c < CANDIDATES; c++) plans[n_plans].seconds[c] = INFINITY;
+    for (int c = 0; c < CANDIDATES; c++) plans[n_plans].seconds[c] = DBL_MAX;
     return &plans[n_plans++];
 }
 
@@ -264,7 +266,7 @@ void hand_tune(double (*step)(void))
     double start = hand_now();
 
     tuning = true;
-    while (!tried_enough() && hand_max(hand_now() - start) < TUNING_SECONDS) step();
+    while (!tried_enough() && hand_max(hand_now() - start) < tuning_seconds) step();
     tuning = false;
     for (struct plan *p = plans; p < plans + n_plans; p++)
         for (int c = 1; c < CANDIDATES; c++)

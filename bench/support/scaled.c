@@ -23,7 +23,7 @@ static int64_t part_of(int64_t n, int ranks) { return (n + ranks - 1) / ranks; }
 static double products(const struct bench_decoder *m, int ranks)
 {
     double d = (double)m->width, heads = (double)(HEAD * part_of(m->heads, ranks));
-    double block = heads * (4 * d + CONTEXT) + 2 * d * (double)part_of(m->hidden, ranks);
+    double block = heads * (4 * d + (double)CONTEXT) + 2 * d * (double)part_of(m->hidden, ranks);
 
     return m->layers * block + d * (double)part_of(m->vocab, ranks);
 }

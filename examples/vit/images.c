@@ -27,7 +27,7 @@ static double progress(int class, double x, double y)
     case 2:
         return (x + y) / sqrt(2);
     default:
-        return hypot(x - IMAGE_EDGE / 2.0, y - IMAGE_EDGE / 2.0);
+        return hypot(x - IMAGE_EDGE / 2, y - IMAGE_EDGE / 2);
     }
 }
 
@@ -39,7 +39,7 @@ static double brightness(int class, double x, double y, double wave, double phas
 
 int image_draw(int number, float *pixels)
 {
-    int class = (int)(draw(number, 0) * IMAGE_CLASSES);
+    int class = (int)(draw(number, 0) * (double)IMAGE_CLASSES);
     double wave = 1.0 + draw(number, 1), phase = 6.28 * draw(number, 2);
 
     for (int c = 0; c < IMAGE_CHANNELS; c++) {

@@ -14,6 +14,7 @@ describe_build() {
 }
 
 # build_tree FOLDER [CMAKE-ARGUMENTS... [-- TARGETS...]]: configure and build; the tools' output only when it fails.
+# With WEFT_WERROR=1 in the environment (.ci/run) a warning ends the build.
 build_tree() {
     local folder=$1 configure=() targets=() log started=$SECONDS
     shift
@@ -26,7 +27,7 @@ build_tree() {
     mkdir -p "$folder"
     log=$folder/build.log
     echo "Building $folder"
-    if ! { cmake -S . -B "$folder" -G Ninja -DWEFT_MPI="${WEFT_MPI:-}" "${configure[@]}" &&
+    if ! { cmake -S . -B "$folder" -G Ninja -DWEFT_MPI="${WEFT_MPI:-}" -DWEFT_WERROR="${WEFT_WERROR:-OFF}" "${configure[@]}" &&
         cmake --build "$folder" --parallel "$JOBS" "${targets[@]}"; } 2>&1 | show_progress "$log" describe_build; then
         tail -n 60 "$log"
         echo "The build of $folder failed; its log is $log" >&2

@@ -50,7 +50,7 @@ struct wf_link wf_link_slowest(const struct wf_link *links, unsigned axes)
 
 double wf_collective_time(struct wf_link link, int hops, double bytes)
 {
-    return link.latency * (1 + (double)hops / WF_START_IN_HOPS) + bytes / link.bandwidth;
+    return link.latency * (1 + hops / wf_start_in_hops) + bytes / link.bandwidth;
 }
 
 void wf_link_set(const char *axis, struct wf_link link)

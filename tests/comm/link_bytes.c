@@ -70,12 +70,12 @@ static void run(const struct plan *plan, float *send, float *recv)
 
 static int above(const char *name, const char *way, long long bytes, double wanted)
 {
-    double limit = 1.1 * wanted * TIMES * COUNT * (double)sizeof(float);
+    double sent = TIMES * COUNT * (double)sizeof(float), limit = 1.1 * wanted * sent;
 
     /* what the other way's data causes: acknowledgements, and the barriers */
-    limit += 0.05 * TIMES * COUNT * (double)sizeof(float);
+    limit += 0.05 * sent;
     printf("rank %d: %s: %s %.3f of the message, lower bound %.3f\n", wf_comm_rank(wf_comm_world()),
-           name, way, (double)bytes / (TIMES * COUNT * (double)sizeof(float)), wanted);
+           name, way, (double)bytes / sent, wanted);
     return (double)bytes > limit;
 }
 

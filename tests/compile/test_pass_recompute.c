@@ -76,7 +76,7 @@ WT_TEST_IN_WORLD(step__needs_less_memory, w)
     with = weft_compiled_get_counts(compiled[1]).memory;
     without = weft_compiled_get_counts(compiled[2]).memory;
     wt_note("%lld bytes, without the pass %lld", (long long)with, (long long)without);
-    WT_ALL(with < (weft_world_size() < 3 ? 0.9 : 1) * (double)without);
+    WT_ALL((double)with < (weft_world_size() < 3 ? 0.9 : 1) * (double)without);
 }
 
 int main(int argc, char **argv) { return wt_main(argc, argv, "pass_recompute"); }

@@ -249,8 +249,8 @@ WT_TEST_TIMES_IN_WORLD(group_norm__equals_plain_loops, w, k, 4)
     for (int r = 0; r < N * 2; r++) {
         double sum = 0, squares = 0;
 
-        for (int i = 0; i < ROW; i++) sum += values[r * ROW + i] / ROW;
-        for (int i = 0; i < ROW; i++) squares += pow(values[r * ROW + i] - sum, 2) / ROW;
+        for (int i = 0; i < ROW; i++) sum += values[r * ROW + i] / (double)ROW;
+        for (int i = 0; i < ROW; i++) squares += pow(values[r * ROW + i] - sum, 2) / (double)ROW;
         for (int i = 0; i < ROW; i++)
             want[r * ROW + i] = (values[r * ROW + i] - sum) / sqrt(squares + 1e-3);
     }

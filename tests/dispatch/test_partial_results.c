@@ -113,8 +113,10 @@ WT_TEST_TIMES_IN_WORLD(product__of_partial_factors_has_the_right_gradients, w, f
         leaf[i] = weft_set_requires_grad(wt_partial(w, whole, WEFT_SUM), true);
         plain[i] = weft_set_requires_grad(weft_mul_scalar(whole, wt_ranks()), true);
     }
-    WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, leaf[0], leaf[1])))), WEFT_OK);
-    WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied(form, plain[0], plain[1])))), WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied((enum form)form, leaf[0], leaf[1])))),
+          WEFT_OK);
+    WT_EQ(weft_backward(weft_sum_all(weft_relu(multiplied((enum form)form, plain[0], plain[1])))),
+          WEFT_OK);
     for (int i = 0; i < 2; i++)
         WT_ALL(wt_near_tensors(weft_grad(leaf[i]), weft_grad(plain[i]), WT_WITHIN(1e-12)));
 }

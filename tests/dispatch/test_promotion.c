@@ -43,7 +43,7 @@ static int kind(weft_dtype d) { return is_float(d) ? 2 : d != WEFT_BOOL; }
 WT_TEST(promotion__of_arrays_is_torchs)
 {
     for (int k = 0; k < WEFT_C64 * WEFT_C64; k++) {
-        weft_dtype a = k / WEFT_C64, b = k % WEFT_C64;
+        weft_dtype a = (weft_dtype)(k / WEFT_C64), b = (weft_dtype)(k % WEFT_C64);
         weft_scope *scope = weft_scope_open();
         weft_tensor *y = weft_maximum(ones(a, 2), ones(b, 2)), *q;
 
@@ -60,7 +60,7 @@ WT_TEST(promotion__of_arrays_is_torchs)
 WT_TEST(promotion__of_numbers_is_torchs)
 {
     for (int k = 0; k < WEFT_C64 * WEFT_C64; k++) {
-        weft_dtype a = k / WEFT_C64, b = k % WEFT_C64;
+        weft_dtype a = (weft_dtype)(k / WEFT_C64), b = (weft_dtype)(k % WEFT_C64);
         weft_dtype want = kind(b) > kind(a) ? b : a;
         weft_scope *scope = weft_scope_open();
         weft_tensor *y;

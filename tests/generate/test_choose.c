@@ -96,7 +96,7 @@ WT_TEST(choose__as_often_as_it_is_likely)
         for (int j = 0; j < MANY; j++) often[(ids[j] - j % VOCAB - 4 + 3 * VOCAB) % VOCAB]++;
         for (int j = 0; j < rows[i].kept; j++) sum += exp(-0.4 * j / c.temperature);
         for (int j = 0; j < VOCAB; j++) {
-            double want = j < rows[i].kept ? MANY * exp(-0.4 * j / c.temperature) / sum : 0;
+            double want = j < rows[i].kept ? (double)MANY * exp(-0.4 * j / c.temperature) / sum : 0;
 
             wt_note("token %d: %d times, not %.1f", j, often[j], want);
             WT_ALL(fabs(often[j] - want) <= 5 * sqrt(want));

@@ -67,7 +67,8 @@ static double take(int op, double to, double x, double q)
     case SUM_EXP:
         return to + exp(x - q);
     default:
-        return isinf(p) ? (p > 0 ? fmax : fmin)(to, fabs(x)) : to + (p ? pow(fabs(x), p) : x != 0);
+        return isinf(p) ? (p > 0 ? fmax : fmin)(to, fabs(x))
+                        : to + (p != 0 ? pow(fabs(x), p) : x != 0);
     }
 }
 

@@ -43,7 +43,7 @@ static struct loss loss_new(const struct columns *part, const struct terms *t, w
     operand_write(&l.sp);
     l.target = operand_new(target, lie, 2, lead);
     for (int i = 0; i < ROWS; i++) /* two rows have the first class of the next rank */
-        l.target.values[i] = i == 2 ? IGNORE
+        l.target.values[i] = i == 2 ? (double)IGNORE
                              : i == 3 || i == 5
                                  ? (double)((part->first + part->count) % part->classes)
                                  : (double)(i * 37 % part->classes);

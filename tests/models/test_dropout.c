@@ -145,9 +145,10 @@ WT_TEST(dropout__leaves_the_mean_as_it_is)
         .width = 8, .heads = 2, .bidirectional = true, .dropout = some.p, .dtype = WEFT_F64}));
     weft_no_grad_open();
     train = weft_call(m, given(0, 1, TOKENS, 8));
-    mean = weft_mul_scalar(train, 1.0 / DRAWS);
+    mean = weft_mul_scalar(train, 1 / (double)DRAWS);
     for (int i = 1; i < DRAWS; i++)
-        mean = weft_add(mean, weft_mul_scalar(weft_call(m, given(0, 1, TOKENS, 8)), 1.0 / DRAWS));
+        mean = weft_add(mean,
+                        weft_mul_scalar(weft_call(m, given(0, 1, TOKENS, 8)), 1 / (double)DRAWS));
     weft_module_train(m, false);
     eval = weft_call(m, given(0, 1, TOKENS, 8));
     WT_ALL(weft_item(weft_amax(weft_square(weft_sub(train, eval)), NULL, 0, false)) > 0.01);

@@ -74,7 +74,7 @@ WT_UNIT_TIMES(randperm__of_few_has_all_orders_alike, SEEDS)
     ck_assert_int_eq(n, 24);
     for (int i = 0; i < 24; i++) expected[i] = DRAWS / 24;
     expect_counts("orders of 4", all, expected, 24);
-    for (int i = 0; i < 7; i++) even[i] = DRAWS / 7.0;
+    for (int i = 0; i < 7; i++) even[i] = (double)DRAWS / 7;
     for (int i = 0; i < 7; i++) expect_counts("places of 7", place[i], even, 7);
 }
 
@@ -84,6 +84,7 @@ WT_UNIT_TIMES(randperm__of_many_looks_random, SEEDS)
     enum { REPEATS = 400, CLASSES = 20 };
     static int64_t order[MANY];
     double first[CLASSES] = {0}, last[CLASSES] = {0}, even[CLASSES], fixed = 0, rises = 0, odd = 0;
+    const double repeats = REPEATS, many = MANY;
     double along = 0;
 
     weft_manual_seed(seeds[_i]);
@@ -97,7 +98,7 @@ WT_UNIT_TIMES(randperm__of_many_looks_random, SEEDS)
         for (int64_t i = 0; i < MANY; i++) {
             fixed += order[i] == i;
             rises += i > 0 && order[i] > order[i - 1];
-            along += ((double)i / MANY - 0.5) * ((double)order[i] / MANY - 0.5) * 12;
+            along += ((double)i / many - 0.5) * ((double)order[i] / many - 0.5) * 12;
             if (!seen[i]) cycles++;
             for (int64_t j = i; !seen[j]; j = order[j]) seen[j] = 1;
         }
@@ -106,11 +107,11 @@ WT_UNIT_TIMES(randperm__of_many_looks_random, SEEDS)
     for (int c = 0; c < CLASSES; c++) even[c] = REPEATS / CLASSES;
     expect_counts("place of the first", first, even, CLASSES);
     expect_counts("place of the last", last, even, CLASSES);
-    ck_assert_msg(fabs(fixed - REPEATS) < 4.5 * sqrt(REPEATS), "%g fixed points", fixed);
-    rises = rises / REPEATS - (MANY - 1) / 2.0;
-    ck_assert_msg(fabs(rises) < 4.5 * sqrt((MANY + 1) / 12.0 / REPEATS), "%g more rises", rises);
-    ck_assert_msg(fabs(along) < 4.5 * sqrt((double)MANY * REPEATS), "correlation %g", along);
-    ck_assert_msg(fabs(odd - REPEATS / 2) < 4.5 * sqrt(REPEATS) / 2, "%g odd orders", odd);
+    ck_assert_msg(fabs(fixed - repeats) < 4.5 * sqrt(repeats), "%g fixed points", fixed);
+    rises = rises / repeats - (many - 1) / 2;
+    ck_assert_msg(fabs(rises) < 4.5 * sqrt((many + 1) / 12 / repeats), "%g more rises", rises);
+    ck_assert_msg(fabs(along) < 4.5 * sqrt(many * repeats), "correlation %g", along);
+    ck_assert_msg(fabs(odd - repeats / 2) < 4.5 * sqrt(repeats) / 2, "%g odd orders", odd);
 }
 
 /* ---- drawing by weight ---- */
@@ -138,7 +139,7 @@ WT_UNIT_TIMES(multinomial__draws_by_weight, 2 * SEEDS)
     for (int i = 0, k = 0; i < WEIGHTS; i++) {
         if (weights[i] <= 0) continue;
         of_positive[k] = counts[i];
-        expected[k++] = DRAWS * weights[i] / total;
+        expected[k++] = (double)DRAWS * weights[i] / total;
     }
     expect_counts("multinomial", of_positive, expected, 5);
     weft_scope_close(scope);
@@ -165,7 +166,7 @@ WT_UNIT_TIMES(multinomial__without_replacement_draws_pairs_by_weight, SEEDS)
                 continue;
             }
             got[k] = counts[i][j];
-            expected[k++] = DRAWS * weights[i] / total * weights[j] / (total - weights[i]);
+            expected[k++] = (double)DRAWS * weights[i] / total * weights[j] / (total - weights[i]);
         }
     ck_assert_int_eq(k, 20);
     expect_counts("pairs", got, expected, 20);
@@ -240,8 +241,8 @@ WT_UNIT(init__has_the_variance_of_its_fans)
         ck_assert_int_eq(kinds[i % 5].init(t), WEFT_OK);
         weft_read_f64(t, values, N);
         for (int j = 0; j < N; j++) {
-            mean += values[j] / N;
-            square += values[j] * values[j] / N;
+            mean += values[j] / (double)N;
+            square += values[j] * values[j] / (double)N;
             most = fmax(most, fabs(values[j]));
         }
         ck_assert_msg(fabs(mean) < 4.5 * std / sqrt(N), "mean %g", mean);

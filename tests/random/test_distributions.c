@@ -60,12 +60,12 @@ static void expect_uniform(const char *what, const double *u, int n)
 
     for (int i = 0; i < n; i++) {
         strays += !(u[i] >= 0 && u[i] <= 1);
-        counts[u[i] > 0 && u[i] < 1 ? (int)(u[i] * CLASSES) : u[i] > 0 ? CLASSES - 1 : 0]++;
+        counts[u[i] > 0 && u[i] < 1 ? (int)(u[i] * (double)CLASSES) : u[i] > 0 ? CLASSES - 1 : 0]++;
         mean += u[i] / n;
         square += (u[i] - 0.5) * (u[i] - 0.5) / n;
     }
     ck_assert_msg(strays == 0, "%s: %d numbers outside", what, strays);
-    for (int c = 0; c < CLASSES; c++) expected[c] = (double)n / CLASSES;
+    for (int c = 0; c < CLASSES; c++) expected[c] = n / (double)CLASSES;
     expect_counts(what, counts, expected, CLASSES);
     expect_distance(what, u, n);
     ck_assert_msg(fabs(mean - 0.5) * sqrt(12.0 * n) < 4.5, "%s: mean %g", what, mean);
@@ -296,7 +296,7 @@ WT_UNIT_TIMES(geometric__has_its_distribution, 9)
         counts[values[i] < classes ? (int)values[i] - 1 : classes - 1]++;
     }
     for (int c = 0; c < classes; c++) {
-        expected[c] = N * (c < classes - 1 ? rest * p : rest);
+        expected[c] = (double)N * (c < classes - 1 ? rest * p : rest);
         rest *= 1 - p;
     }
     ck_assert_int_eq(strays, 0);
@@ -319,7 +319,7 @@ WT_UNIT(geometric__goes_to_its_ends)
     t = line(WEFT_F64);
     ck_assert_int_eq(weft_geometric_(t, 1e-12, NULL), WEFT_OK);
     weft_read_f64(t, values, N);
-    for (int i = 0; i < N; i++) mean += values[i] / N;
+    for (int i = 0; i < N; i++) mean += values[i] / (double)N;
     ck_assert(fabs(mean * 1e-12 - 1) * sqrt(N) < 4.5);
     weft_scope_close(scope);
 }
@@ -331,7 +331,7 @@ WT_UNIT(bernoulli__has_its_share)
     for (int i = 0; i < 6 * WEFT_C64 * SEEDS; i++) {
         weft_scope *scope = weft_scope_open();
         weft_tensor *t = line((weft_dtype)(i / 6 % WEFT_C64));
-        double p = chances[i % 6], ones = 0, sigma = sqrt(N * p * (1 - p));
+        double p = chances[i % 6], ones = 0, sigma = sqrt((double)N * p * (1 - p));
         int strays = 0;
 
         weft_manual_seed(seeds[i / 6 / WEFT_C64] + (uint64_t)i);
@@ -343,7 +343,7 @@ WT_UNIT(bernoulli__has_its_share)
             ones += values[j];
         }
         ck_assert_int_eq(strays, 0);
-        ck_assert_msg(fabs(ones - N * p) <= 4.5 * sigma, "p %g: %g ones", p, ones);
+        ck_assert_msg(fabs(ones - (double)N * p) <= 4.5 * sigma, "p %g: %g ones", p, ones);
         weft_scope_close(scope);
     }
 }

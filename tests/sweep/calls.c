@@ -12,7 +12,7 @@
 /* What calls that give several tensors give: the last one counts. */
 static _Thread_local weft_tensor *pieces[16];
 
-static weft_tensor *piece(int failed)
+static weft_tensor *piece(bool failed)
 {
     int last = 0;
 

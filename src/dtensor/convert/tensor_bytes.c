@@ -20,7 +20,7 @@
 enum { NAMES = 128, VERSION = 1 };
 
 /* Also says how the machine that wrote it lays out numbers. */
-static const char magic[8] = "weftpart";
+static const char magic[] = "weftpart"; /* saved without its terminator */
 static const int32_t order = 0x01020304;
 
 struct save_header {
@@ -87,7 +87,7 @@ static weft_status fill_save_header(struct save_header *save_header, const weft_
                                         .n_axes = -1,
                                         .place = -1,
                                         .requires_grad = t->requires_grad};
-    memcpy(save_header->magic, magic, sizeof magic);
+    memcpy(save_header->magic, magic, sizeof save_header->magic);
     memcpy(save_header->shape, desc->global, (size_t)desc->ndim * sizeof *desc->global);
     memcpy(save_header->local, desc->shape, (size_t)desc->ndim * sizeof *desc->shape);
     memcpy(save_header->placements, layout->placements, sizeof save_header->placements);
@@ -154,7 +154,7 @@ static weft_status read_save_header(struct save_header *save_header, const void 
     WF_NEED(bytes && size >= (int64_t)sizeof *save_header, WEFT_ERR_IO,
             "load: %lld bytes are too few for a tensor", (long long)size);
     memcpy(save_header, bytes, sizeof *save_header);
-    WF_NEED(memcmp(save_header->magic, magic, sizeof magic) == 0, WEFT_ERR_IO,
+    WF_NEED(memcmp(save_header->magic, magic, sizeof save_header->magic) == 0, WEFT_ERR_IO,
             "load: the bytes are no saved tensor");
     WF_NEED(save_header->order == order && save_header->version == VERSION, WEFT_ERR_IO,
             "load: the tensor was saved on another kind of machine, or by another version");

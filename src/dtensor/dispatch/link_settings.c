@@ -58,11 +58,11 @@ static double best_all_reduce_time(struct wf_comm *comm, struct wf_block *block,
 static struct wf_link measure_link(struct wf_comm *comm, struct wf_block *block)
 {
     int ways = wf_comm_size(comm), hops = 2 * (ways - 1);
-    double sent = 2.0 * (ways - 1) / ways * LARGE * sizeof(float);
+    double sent = 2.0 * (ways - 1) / ways * (double)(LARGE * sizeof(float));
     double small = best_all_reduce_time(comm, block, SMALL) * 1e6,
            large = best_all_reduce_time(comm, block, LARGE) * 1e6;
 
-    return (struct wf_link){.latency = small / (1 + (double)hops / WF_START_IN_HOPS),
+    return (struct wf_link){.latency = small / (1 + hops / wf_start_in_hops),
                             .bandwidth = sent / (large > small ? large - small : small)};
 }
 

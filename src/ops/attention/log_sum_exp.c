@@ -55,7 +55,7 @@ void wf_attention_gradients_with_lse(weft_tensor *const *operands, int n, weft_t
 
     in[GRAD] = append_lse_gradient(grad, lse_grad);
     for (int i = Q; i <= V; i++) in[i] = append_number(operands[i], 0);
-    in[O] = append_number(operands[O], -1.0 / APPENDED);
+    in[O] = append_number(operands[O], -1 / (double)APPENDED);
     in[LSE] = operands[LSE];
     for (int i = MASK; i < n; i++) in[i] = operands[i];
     grads[0] = wf_dispatch_op(WF_OP_attention_grad, in, n, args, grads + 1);

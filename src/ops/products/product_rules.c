@@ -9,7 +9,8 @@ void wf_rule_matmul(const struct wf_infer *call, struct wf_dim_labels *labels)
     int n = call->out[0].ndim;
 
     for (int i = 0; i < 2; i++) {
-        int rows = i == 0 ? M : K, cols = i == 0 ? K : N, dims = wf_ndim_of_input(call, i);
+        const struct wf_tensor_desc *in = &call->in[i]->desc; /* both operands are required */
+        int rows = i == 0 ? M : K, cols = i == 0 ? K : N, dims = in->ndim;
         bool swapped = i == 0 ? call->attrs->matmul.transpose_a : call->attrs->matmul.transpose_b;
 
         labels->in[i][dims - 2] = (int8_t)(swapped ? cols : rows);
@@ -17,7 +18,7 @@ void wf_rule_matmul(const struct wf_infer *call, struct wf_dim_labels *labels)
         for (int d = 0; d < dims - 2; d++) {
             int from_right = dims - 3 - d;
 
-            if (wf_size_of_input(call, i, d) == call->out[0].shape[n - 3 - from_right])
+            if (in->global[d] == call->out[0].shape[n - 3 - from_right])
                 labels->in[i][d] = (int8_t)(BATCH + from_right);
         }
     }

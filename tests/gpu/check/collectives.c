@@ -138,7 +138,7 @@ static void measure(weft_mesh *mesh, const char *from, const char *to)
     seconds = timing_of(run_move, &move);
     report_add((struct report_line){.group = "collectives",
                                     .figure = "GB/s of the tensor",
-                                    .value = 4e-9 * ROWS * COLUMNS / seconds},
+                                    .value = 4e-9 * (double)(ROWS * COLUMNS) / seconds},
                "64 MiB: %s to %s", from, to);
     weft_scope_close(scope);
 }

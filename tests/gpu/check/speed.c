@@ -53,7 +53,7 @@ static void measure_memory(weft_dtype dtype)
     } ops[] = {{"copy", copy, 2}, {"add", weft_add, 3}, {"gelu", gelu, 2}, {"softmax", softmax, 2}};
     weft_scope *scope = weft_scope_open();
     struct call call = {.a = uniform(ROWS, COLUMNS, dtype), .b = uniform(ROWS, COLUMNS, dtype)};
-    double bytes = (double)weft_dtype_size(dtype) * ROWS * COLUMNS, copied = 0;
+    double bytes = (double)weft_dtype_size(dtype) * (double)(ROWS * COLUMNS), copied = 0;
 
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         double rate;

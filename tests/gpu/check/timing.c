@@ -42,7 +42,7 @@ double timing_of(void (*call)(void *payload), void *payload)
             weft_scope_close(results);
         }
         wait_for_device(mark);
-        seconds[round] = (wf_monotonic_seconds() - begin) / CALLS;
+        seconds[round] = (wf_monotonic_seconds() - begin) / (double)CALLS;
     }
     weft_scope_close(scope);
     qsort(seconds, ROUNDS, sizeof *seconds, compare);

@@ -300,6 +300,4 @@ inline int __float_as_int(float a) { return host_gpu_same_bits<int>(a); }
 inline double __longlong_as_double(long long a) { return host_gpu_same_bits<double>(a); }
 inline long long __double_as_longlong(double a) { return host_gpu_same_bits<long long>(a); }
 
-inline float rsqrtf(float a) { return 1 / sqrtf(a); }
-inline double rsqrt(double a) { return 1 / sqrt(a); }
 template <class T> inline T __ldg(const T *p) { return *p; }

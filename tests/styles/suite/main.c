@@ -264,12 +264,11 @@ static int explain(struct options *o, bool right, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static struct session session;
-    struct options o;
+    static struct options o;
+    static struct session session = {.options = &o};
     bool right = options_read(&o, argc, argv, false);
     int code, ended;
 
-    session.options = &o;
     if (right && !o.help && o.n_ranks) return run_threads(&session);
     WEFT_CHECK(weft_init(&argc, &argv));
     code = right && !o.help ? run_process(&session) : explain(&o, right, argc, argv);

@@ -52,7 +52,8 @@ static double curand_uniform_f32_at(int64_t place, uint64_t seed)
 
 static double curand_uniform_f64_at(int64_t place, uint64_t seed)
 {
-    const uint32_t *w = block_f64(place, seed).w + place % 2 * 2;
+    struct wf_philox_words block = block_f64(place, seed);
+    const uint32_t *w = block.w + place % 2 * 2;
 
     return unit_of_words(w[0], w[1]);
 }

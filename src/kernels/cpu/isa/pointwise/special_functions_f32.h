@@ -16,7 +16,8 @@
 #include "kernels/cpu/isa/pointwise/special_functions.h"
 #include "kernels/cpu/isa/vmath.h"
 
-enum { SHIFT_F32 = 7 };
+enum { SHIFT_STEPS_F32 = 7 };
+static const double shift_f32 = SHIFT_STEPS_F32;
 
 static inline float lgamma_f32(float xf)
 {
@@ -24,9 +25,9 @@ static inline float lgamma_f32(float xf)
     const double rest = x - rint_f64(x), sine = sin_pi_of_rest(rest);
     double product = 1, z = size, y, other;
 
-    for (int i = 0; i < SHIFT_F32; i++) product *= size + i;
-    product = size < SHIFT_F32 ? product : 1;
-    z = size < SHIFT_F32 ? size + SHIFT_F32 : size;
+    for (int i = 0; i < SHIFT_STEPS_F32; i++) product *= size + i;
+    product = size < shift_f32 ? product : 1;
+    z = size < shift_f32 ? size + shift_f32 : size;
     y = (z - 0.5) * (log_f64(z) - 1) + 0.41893853320467274178 + stirling_rest(z);
     other = log_f64(3.1415926535897932385 * (x < 0 ? product : 1) /
                     (x < 0 ? size * fabs(sine) : 3.1415926535897932385 * product));
@@ -45,12 +46,12 @@ static inline float digamma_f32(float xf)
     double product = u, slope = 1, z, v, p, y;
     uint32_t bits;
 
-    for (int i = 1; i < SHIFT_F32; i++) {
+    for (int i = 1; i < SHIFT_STEPS_F32; i++) {
         slope = slope * (u + i) + product;
         product *= u + i;
     }
-    slope = u < SHIFT_F32 ? slope / product : 0;
-    z = u < SHIFT_F32 ? u + SHIFT_F32 : u;
+    slope = u < shift_f32 ? slope / product : 0;
+    z = u < shift_f32 ? u + shift_f32 : u;
     v = 1 / (z * z);
     p = -0.0075757575757575757576;
     p = p * v + 0.0041666666666666666667;
