@@ -128,11 +128,26 @@ static void read_sizes(struct wf_conv *c, const struct wf_conv_attrs *attrs,
     }
 }
 
-/* Nothing to multiply: a rank's shard of the channels, of the batch or of the places is empty. */
+/* False if all taps of all windows lie in the padding of dim d. */
+static bool reads_image(const struct wf_conv *c, int d)
+{
+    for (int64_t window = 0; window < c->to[d]; window++)
+        for (int64_t tap = 0; tap < c->kernel[d]; tap++) {
+            int64_t at = window * c->stride[d] + tap * c->dilation[d] - c->before[d];
+
+            if (at >= 0 && at < c->size[d]) return true;
+        }
+    return false;
+}
+
+/* True if there is nothing to multiply: a size of this rank's shards is 0, or padding alone is
+ * read, of which oneDNN reads and writes outside its operands. */
 static bool is_empty_sum(const struct wf_conv *c)
 {
-    return c->n == 0 || c->groups == 0 || c->in == 0 || c->out == 0 || positions(c->size) == 0 ||
-           positions(c->to) == 0 || positions(c->kernel) == 0;
+    if (c->n == 0 || c->groups == 0 || c->in == 0 || c->out == 0) return true;
+    for (int d = 0; d < WF_SPATIAL; d++)
+        if (!reads_image(c, d)) return true;
+    return false;
 }
 
 static void prepare_operands(struct convolution *p, const struct wf_tensor_desc *const *d,
