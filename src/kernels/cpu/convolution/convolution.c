@@ -140,8 +140,8 @@ static bool reads_image(const struct wf_conv *c, int d)
     return false;
 }
 
-/* True if there is nothing to multiply: a size of this rank's shards is 0, or padding alone is
- * read, of which oneDNN reads and writes outside its operands. */
+/* True if there is nothing to multiply: this rank has no elements, or the windows read padding
+ * only. oneDNN writes outside its operands in the second case. */
 static bool is_empty_sum(const struct wf_conv *c)
 {
     if (c->n == 0 || c->groups == 0 || c->in == 0 || c->out == 0) return true;
