@@ -9,19 +9,17 @@ if(NOT WEFT_MPI MATCHES "^(mpich|openmpi)?$")
     message(FATAL_ERROR "WEFT_MPI is \"${WEFT_MPI}\"; it is mpich, openmpi, or empty for the MPI that is first in PATH")
 endif()
 
-# A build folder that was configured for another MPI forgets what it found.
-if(DEFINED CACHE{WEFT_MPI_CONFIGURED} AND NOT WEFT_MPI STREQUAL "${WEFT_MPI_CONFIGURED}")
+# A build folder that was configured for another MPI, or before there was a choice, forgets what it found.
+if(DEFINED CACHE{MPI_C_LIB_NAMES} AND NOT WEFT_MPI STREQUAL "${WEFT_MPI_CONFIGURED}")
     get_cmake_property(cached CACHE_VARIABLES)
     list(FILTER cached INCLUDE REGEX "^MPI_|^MPIEXEC_|^WEFT_MPI_IS_")
     foreach(variable ${cached})
         unset(${variable} CACHE)
     endforeach()
 endif()
-set(WEFT_MPI_CONFIGURED "${WEFT_MPI}" CACHE INTERNAL "the value of WEFT_MPI that the MPI_ variables were found for")
-
 # Debian installs every MPI as mpicc.NAME; Fedora has a folder for each.
 if(WEFT_MPI)
-    find_program(MPI_C_COMPILER NAMES mpicc.${WEFT_MPI} mpicc PATHS /usr/lib64/${WEFT_MPI}/bin)
+    find_program(MPI_C_COMPILER NAMES mpicc.${WEFT_MPI} mpicc NAMES_PER_DIR HINTS /usr/lib64/${WEFT_MPI}/bin)
 endif()
 find_package(MPI REQUIRED COMPONENTS C)
 
@@ -43,8 +41,12 @@ function(weft_mpi_kind variable)
 endfunction()
 weft_mpi_kind(WEFT_MPI_KIND)
 if(WEFT_MPI AND NOT WEFT_MPI STREQUAL WEFT_MPI_KIND)
-    message(FATAL_ERROR "WEFT_MPI is ${WEFT_MPI}, but ${MPI_C_COMPILER} compiles for another MPI (${WEFT_MPI_KIND})")
+    set(found "${MPI_C_COMPILER}")
+    unset(MPI_C_COMPILER CACHE) # the next try looks again
+    set(WEFT_MPI_CONFIGURED none CACHE INTERNAL "")
+    message(FATAL_ERROR "WEFT_MPI is ${WEFT_MPI}, but ${found} compiles for another MPI (${WEFT_MPI_KIND}); install ${WEFT_MPI}")
 endif()
+set(WEFT_MPI_CONFIGURED "${WEFT_MPI}" CACHE INTERNAL "the value of WEFT_MPI that the MPI_ variables were found for")
 
 # weft_is_launcher_of(variable program): whether this mpiexec belongs to the MPI that mpi.h is from. The launchers of
 # Open MPI name it in their version, the others do not. A program of one MPI under the launcher of another runs as
@@ -64,7 +66,7 @@ function(weft_is_launcher_of variable program)
     set(${variable} ${fits} PARENT_SCOPE)
 endfunction()
 
-# The launcher beside mpicc comes first: mpicc and mpiexec in PATH may be of two MPIs.
+# mpicc and mpiexec in PATH may be of two MPIs; then the launcher beside mpicc is taken.
 function(weft_find_launcher)
     get_filename_component(folder "${MPI_C_COMPILER}" DIRECTORY)
     get_filename_component(compiler "${MPI_C_COMPILER}" NAME)
@@ -76,8 +78,8 @@ function(weft_find_launcher)
             return()
         endif()
     endforeach()
-    message(FATAL_ERROR "there is no mpiexec for the MPI of ${MPI_C_COMPILER} (${WEFT_MPI_KIND}); "
-        "set MPIEXEC_EXECUTABLE, or choose an MPI by WEFT_MPI=mpich or WEFT_MPI=openmpi")
+    message(WARNING "there is no mpiexec for the MPI of ${MPI_C_COMPILER} (${WEFT_MPI_KIND}): tests of several processes will "
+        "fail. Set MPIEXEC_EXECUTABLE, or choose an MPI by WEFT_MPI=mpich or WEFT_MPI=openmpi")
 endfunction()
 weft_find_launcher()
 

@@ -1,9 +1,12 @@
 /*
  * other_mpi.c: preloaded into the ranks of a job, it gives them an MPI that differs from the one of
  * this machine in what the standard leaves open. WT_MPI names the differences, in any order:
- *   unaligned     shared windows begin 8 bytes behind a multiple of 64 (as in Open MPI 4.1.4)
- *   knows-nobody  MPI_COMM_TYPE_SHARED puts each rank on a node of its own (as in Debian's
- * MPICH 5.0.2) no-windows    shared windows cannot be made
+ *
+ *   unaligned     shared windows begin 8 bytes after a multiple of 64, as in Open MPI 4.1.4
+ *
+ *   knows-nobody  MPI_COMM_TYPE_SHARED puts each rank on a node of its own, as in MPICH 5.0.2
+ *
+ *   no-windows    shared windows cannot be made
  */
 #include <mpi.h>
 #include <stdlib.h>

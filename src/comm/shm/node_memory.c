@@ -94,7 +94,8 @@ static bool map_own_memory(struct wf_comm_node *node, int fd,
     shared_memory_id->token = make_token();
     memcpy(base, &shared_memory_id->token, sizeof shared_memory_id->token);
     wf_arena_init(&node->arena, base, shared_memory_id->bytes, fd, reserve);
-    return wf_arena_alloc_pages(&node->arena, sizeof shared_memory_id->token) == base;
+    if (wf_arena_alloc_pages(&node->arena, sizeof shared_memory_id->token) == base) return true;
+    return refuse(node, "rank %d: no room for a first page", node->rank);
 }
 
 static bool map_peer_memory(struct wf_comm_node *node, int peer,

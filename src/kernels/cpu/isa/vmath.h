@@ -212,8 +212,9 @@ static inline double pow_f64(double x, double y) { return pow(x, y); }
  * NOTE [no contraction]. The compiler may compute the body of a loop in vectors and the elements
  * behind the last whole vector one by one. With -ffp-contract=fast it chooses for each of the two
  * which products it fuses with sums: of a b + c d one or the other (gcc 16 does). An element's bits
- * then depend on its index, and so on how its tensor is sharded. Loops whose bits are promised to
- * be the same in every layout are compiled with -ffp-contract=off, and name what is fused.
+ * then depend on its index, and so on how its tensor is sharded. The loops of
+ * optimizers are compiled with -ffp-contract=off, and name what is fused. Those of pointwise rows
+ * may be contracted; the test kernels.cut_operands compares their bits.
  */
 
 /** a b + c, rounded once where the instruction set has fused products, else twice. */
