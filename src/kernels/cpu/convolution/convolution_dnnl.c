@@ -201,11 +201,6 @@ static wf_dnnl_desc_ref wanted_by(dnnl_primitive_desc_t plan, enum wf_conv_pass 
     return dnnl_primitive_desc_query_md(plan, queries[pass][arg], 0);
 }
 
-static dnnl_data_type_t dnnl_type(uint8_t type)
-{
-    return type == WEFT_F16 ? dnnl_f16 : type == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
-}
-
 static void prepare_operands(struct wf_dnnl_conv *p, const struct wf_conv *c, uint8_t type,
                              dnnl_primitive_desc_t plan, size_t *scratch)
 {
@@ -216,7 +211,7 @@ static void prepare_operands(struct wf_dnnl_conv *p, const struct wf_conv *c, ui
         struct dims d = dims_of(c, i);
         wf_dnnl_desc given;
 
-        wf_dnnl_desc_of_strides(&given, d.n, d.dims, d.strides, dnnl_type(type));
+        wf_dnnl_desc_of_strides(&given, d.n, d.dims, d.strides, wf_dnnl_type(type));
         wf_dnnl_operand_init(&p->operand[i], p->engine, wf_dnnl_ref(&given),
                              i == BIAS ? wf_dnnl_ref(&given) : wanted_by(plan, c->pass, i),
                              i == p->result);
@@ -239,9 +234,9 @@ static dnnl_primitive_desc_t plan_for_format(dnnl_engine_t engine, const struct 
         struct dims of = dims_of(c, i);
 
         if (i == BIAS)
-            wf_dnnl_desc_of_strides(&d[i], of.n, of.dims, of.strides, dnnl_type(type));
+            wf_dnnl_desc_of_strides(&d[i], of.n, of.dims, of.strides, wf_dnnl_type(type));
         else
-            wf_dnnl_desc_of_format(&d[i], of.n, of.dims, dnnl_type(type),
+            wf_dnnl_desc_of_format(&d[i], of.n, of.dims, wf_dnnl_type(type),
                                    i == W ? dnnl_format_tag_any : images);
     }
     plan = plan_new(engine, c, d);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "base/elements/strided_copy.h"
-#include "kernels/cpu/convolution/dnnl_desc.h"
+#include "kernels/cpu/products/dnnl_desc.h"
 
 struct wf_dnnl_operand {
     dnnl_memory_t given, wanted; /* wanted NULL: it is given as it is wanted */

@@ -54,8 +54,6 @@ OF_TWO(hypot)
 PLAIN_OF_ONE(ceil)
 PLAIN_OF_ONE(floor)
 PLAIN_OF_ONE(trunc)
-PLAIN_OF_ONE(fabs)
-PLAIN_OF_TWO(copysign)
 PLAIN_OF_TWO(fmod)
 
 static const float most_f32 = FLT_MAX;

@@ -13,11 +13,10 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float magnitude_f32(float x) { return fabsf(x); }
-static inline double magnitude_f64(double x) { return fabs(x); }
-
-static inline float with_sign_of_f32(float size, float x) { return copysignf(size, x); }
-static inline double with_sign_of_f64(double size, double x) { return copysign(size, x); }
+static inline float fabs_f32(float x) { return fabsf(x); }
+static inline double fabs_f64(double x) { return fabs(x); }
+static inline float copysign_f32(float x, float y) { return copysignf(x, y); }
+static inline double copysign_f64(double x, double y) { return copysign(x, y); }
 
 /* ---- float ---- */
 static inline float exp_tail_f32(float x)
@@ -209,32 +208,25 @@ static inline float pow_f32(float x, float y)
 static inline double pow_f64(double x, double y) { return pow(x, y); }
 
 /*
- * NOTE [no contraction]. The compiler may compute the body of a loop in vectors and the elements
- * behind the last whole vector one by one. With -ffp-contract=fast it chooses for each of the two
- * which products it fuses with sums: of a b + c d one or the other (gcc 16 does). An element's bits
- * then depend on its index, and so on how its tensor is sharded. The loops of
- * optimizers are compiled with -ffp-contract=off, and name what is fused. Those of pointwise rows
- * may be contracted; the test kernels.cut_operands compares their bits.
+ * NOTE [no contraction]. A compiler may compute the body of a loop in vectors, and the elements
+ * after the last whole vector one by one. With -ffp-contract=fast the compiler may fuse different
+ * products in the two: in a b + c d, gcc 16 fuses a b in one and c d in the other. An element's
+ * bits then depend on the element's index, and so on the sharding of its tensor. The loops of
+ * optimizers are compiled with -ffp-contract=off and call multiply_add for each fused product. The
+ * loops of pointwise rows may be contracted; the test kernels.cut_operands compares their bits.
  */
 
-/** a b + c, rounded once where the instruction set has fused products, else twice. */
-static inline float multiply_add_f32(float a, float b, float c)
-{
+/* a b + c, rounded once if the instruction set has fused products, else twice. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-    return __builtin_fmaf(a, b, c);
-#else
-    return a * b + c;
-#endif
-}
-
+static inline float multiply_add_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline double multiply_add_f64(double a, double b, double c)
 {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     return __builtin_fma(a, b, c);
-#else
-    return a * b + c;
-#endif
 }
+#else
+static inline float multiply_add_f32(float a, float b, float c) { return a * b + c; }
+static inline double multiply_add_f64(double a, double b, double c) { return a * b + c; }
+#endif
 
 static inline float root_f32(float x) { return sqrtf(x); }
 static inline double root_f64(double x) { return sqrt(x); }

@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/settings/knob.h"
 #include "kernels/cpu/products/amx_tiles.h"
-#include "kernels/cpu/products/dnnl_call.h"
+#include "kernels/cpu/products/dnnl_desc.h"
 #include "kernels/cpu/scratch.h"
 
 #define TRY WF_DNNL_TRY
@@ -99,48 +99,22 @@ struct wf_dnnl_product {
     struct packing packing[ARGS];
 };
 
+static dnnl_status_t make_primitive_desc(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
+                                         const wf_dnnl_desc *d, bool bias)
+{
+    const wf_dnnl_desc_ref bias_desc = bias ? wf_dnnl_ref(&d[ARG_BIAS]) : NULL;
 #if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t desc;
-
-static void desc_make(desc *d, const dnnl_dims_t dims, const dnnl_dims_t strides,
-                      dnnl_data_type_t type)
-{
-    TRY(dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides));
-}
-
-static void desc_free(desc *d) { TRY(dnnl_memory_desc_destroy(*d)); }
-
-static const_dnnl_memory_desc_t desc_ref(const desc *d) { return *d; }
-
-static dnnl_status_t make_primitive_desc(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
-                                         const desc *d, bool bias)
-{
-    return dnnl_matmul_primitive_desc_create(plan, engine, d[ARG_A], d[ARG_B],
-                                             bias ? d[ARG_BIAS] : NULL, d[ARG_C], NULL);
-}
+    return dnnl_matmul_primitive_desc_create(plan, engine, wf_dnnl_ref(&d[ARG_A]),
+                                             wf_dnnl_ref(&d[ARG_B]), bias_desc,
+                                             wf_dnnl_ref(&d[ARG_C]), NULL);
 #else
-typedef dnnl_memory_desc_t desc;
-
-static void desc_make(desc *d, const dnnl_dims_t dims, const dnnl_dims_t strides,
-                      dnnl_data_type_t type)
-{
-    TRY(dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides));
-}
-
-static void desc_free(desc *d) { (void)d; }
-
-static const dnnl_memory_desc_t *desc_ref(const desc *d) { return d; }
-
-static dnnl_status_t make_primitive_desc(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
-                                         const desc *d, bool bias)
-{
     dnnl_matmul_desc_t product;
 
-    TRY(dnnl_matmul_desc_init(&product, &d[ARG_A], &d[ARG_B], bias ? &d[ARG_BIAS] : NULL,
-                              &d[ARG_C]));
+    TRY(dnnl_matmul_desc_init(&product, wf_dnnl_ref(&d[ARG_A]), wf_dnnl_ref(&d[ARG_B]), bias_desc,
+                              wf_dnnl_ref(&d[ARG_C])));
     return dnnl_primitive_desc_create(plan, &product, NULL, engine, NULL);
-}
 #endif
+}
 
 /* An operand as g describes it: the element (i, j) is i row_stride + j col_stride after the first.
  */
@@ -169,16 +143,13 @@ static struct matrix matrix_of(int64_t rows, int64_t cols, int64_t ld, bool tran
  */
 static bool is_vector(const struct matrix *x) { return x->rows == 1 || x->cols == 1; }
 
-static void describe_matrix(desc *d, const struct matrix *x)
+static void describe_matrix(wf_dnnl_desc *d, const struct matrix *x)
 {
     const bool dense = is_vector(x);
     dnnl_dims_t dims = {x->rows, x->cols};
     dnnl_dims_t strides = {dense ? x->cols : x->row_stride, dense ? 1 : x->col_stride};
-    const dnnl_data_type_t type = x->dtype == WEFT_F32   ? dnnl_f32
-                                  : x->dtype == WEFT_F16 ? dnnl_f16
-                                                         : dnnl_bf16;
 
-    desc_make(d, dims, strides, type);
+    wf_dnnl_desc_of_strides(d, 2, dims, strides, wf_dnnl_type(x->dtype));
 }
 
 static struct packing plan_packing(const struct matrix *x, bool result)
@@ -195,7 +166,7 @@ static struct packing plan_packing(const struct matrix *x, bool result)
 }
 
 /** The primitive, NULL where oneDNN has no kernel for this machine but its plain reference. */
-static dnnl_primitive_t primitive_new(dnnl_engine_t engine, const desc *d, bool bias)
+static dnnl_primitive_t primitive_new(dnnl_engine_t engine, const wf_dnnl_desc *d, bool bias)
 {
     dnnl_primitive_desc_t plan;
     dnnl_primitive_t primitive = NULL;
@@ -208,7 +179,8 @@ static dnnl_primitive_t primitive_new(dnnl_engine_t engine, const desc *d, bool 
     return primitive;
 }
 
-static bool primitives_make(struct wf_dnnl_product *p, const struct wf_gemm *g, const desc *d)
+static bool primitives_make(struct wf_dnnl_product *p, const struct wf_gemm *g,
+                            const wf_dnnl_desc *d)
 {
     p->primitive[0] = primitive_new(p->engine, d, false);
     if (!p->primitive[0]) return false;
@@ -225,18 +197,18 @@ struct wf_dnnl_product *wf_dnnl_product_new(const struct wf_gemm *g)
         [ARG_BIAS] = matrix_of(1, g->n, g->n, false, g->dtype)};
     struct wf_dnnl_product *p = WF_NEW(struct wf_dnnl_product);
     int before = wf_dnnl_limit_threads();
-    desc d[ARGS];
+    wf_dnnl_desc d[ARGS];
     bool served;
 
     TRY(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
     TRY(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
     for (int i = 0; i < ARGS; i++) {
         describe_matrix(&d[i], &operands[i]);
-        TRY(dnnl_memory_create(&p->memory[i], desc_ref(&d[i]), p->engine, DNNL_MEMORY_NONE));
+        TRY(dnnl_memory_create(&p->memory[i], wf_dnnl_ref(&d[i]), p->engine, DNNL_MEMORY_NONE));
         p->packing[i] = plan_packing(&operands[i], i == ARG_C);
     }
     served = primitives_make(p, g, d);
-    for (int i = 0; i < ARGS; i++) desc_free(&d[i]);
+    for (int i = 0; i < ARGS; i++) wf_dnnl_desc_free(&d[i]);
     wf_dnnl_restore_threads(before);
     if (served) return p;
     wf_dnnl_product_free(p);

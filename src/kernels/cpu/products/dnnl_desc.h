@@ -1,6 +1,7 @@
 /* dnnl_desc.h: oneDNN's descriptions of memory, version 2.6 and 3.x. */
 #pragma once
 
+#include "base/elements/dtype.h"
 #include "kernels/cpu/products/dnnl_call.h"
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -18,6 +19,12 @@ typedef const dnnl_memory_desc_t *wf_dnnl_desc_ref;
 static inline wf_dnnl_desc_ref wf_dnnl_ref(const wf_dnnl_desc *d) { return d; }
 static inline void wf_dnnl_desc_free(wf_dnnl_desc *d) { (void)d; }
 #endif
+
+/** oneDNN's name of f32, bf16 or f16. */
+static inline dnnl_data_type_t wf_dnnl_type(uint8_t dtype)
+{
+    return dtype == WEFT_F16 ? dnnl_f16 : dtype == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
+}
 
 static inline void wf_dnnl_desc_of_strides(wf_dnnl_desc *d, int n, const dnnl_dims_t dims,
                                            const dnnl_dims_t strides, dnnl_data_type_t type)
