@@ -1,8 +1,8 @@
 /*
- * asan_stack.c: whether ASan's stack for use after return aligns what the compiler takes for aligned. With gcc 14, an
- * array beside a vector of 64 bytes lies at a multiple of 64 of the ordinary stack, and the compiler stores to it with
- * aligned stores; on ASan's stack it lies at a multiple of 32 (it looks like gcc bug 110027). This program is built like a
- * kernel for AVX-512. It ends with status 0, or as ASan ends a program that stores to a wrong address.
+ * asan_stack.c: a test of the compiler's ASan. gcc 14 stores to an array beside a vector of 64 bytes with aligned stores,
+ * because the array's address is a multiple of 64 on the ordinary stack. On ASan's stack for use after return the address
+ * is a multiple of 32 (it looks like gcc bug 110027), so the store ends the program. This program is built like a kernel
+ * for AVX-512; status 0 means that ASan's stack is aligned.
  */
 typedef float whole __attribute__((vector_size(64)));
 typedef float loose __attribute__((vector_size(64), aligned(4), may_alias));

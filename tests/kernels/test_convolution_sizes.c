@@ -56,7 +56,7 @@ static const struct {
     int64_t n, groups, in, out;
     struct along along[MOST_PLACES]; /* size 0: there is no such dim */
 } degenerate_cases[] = {
-    /* padding alone is read */
+    /* only padding is read */
     {2, 2, 32, 17, {{1, 1, 3, 2, 2, 1}}},
     {1, 1, 17, 32, {{1, 1, 2, 2, 3, 2}}},
     {1, 2, 2, 2, {{4, 4, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1}}},

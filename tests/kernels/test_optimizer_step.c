@@ -175,7 +175,7 @@ WT_UNIT(updates__equal_their_formulas)
     }
 }
 
-/* The step of elements from..to-1 alone. */
+/* The step of elements from..to-1, and of no others. */
 static void step_part(const struct parameter *p, int64_t from, int64_t to)
 {
     struct wf_optimizer_item item = p->item;
@@ -190,8 +190,8 @@ static void step_part(const struct parameter *p, int64_t from, int64_t to)
     kernels->step(&item, 1);
 }
 
-/* A tensor that is cut anywhere gets the bits of the whole: no element's bits depend on whether it
- * lies in a vector, or behind the last whole one. issue 37, 5 */
+/* A step gives the same bits for a whole parameter and for the parameter cut into parts: an
+ * element's bits do not depend on whether the element lies in a whole vector. issue 37, 5 */
 static void check_parts(enum wf_optimizer_kind loop, unsigned states, weft_dtype dtype,
                         weft_dtype grad_dtype)
 {
