@@ -17,7 +17,7 @@ __device__ __forceinline__ float sigmoid_gpu(float x)
 {
     return 0.25f * gpu_inverse(fmaf(0.25f, expf(-x), 0.25f));
 }
-__device__ __forceinline__ float magnitude_gpu(float x) { return fabsf(x); }
+__device__ __forceinline__ float fabs_gpu(float x) { return fabsf(x); }
 __device__ __forceinline__ float mills_gpu(float x) { return mills_f32(x); }
 
 /** e^(-x^2 / 2); what rounding takes off the square is put to the result. */
